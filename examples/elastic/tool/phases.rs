@@ -84,8 +84,9 @@ pub fn over_optimum(cases: usize) -> [Spread; POLICIES.len()] {
 pub fn over_ours(tasks: usize, cases: usize) -> [f64; POLICIES.len()] {
     let mut rng = StdRng::seed_from_u64(29);
     let problems = (0..cases).filter_map(|_| random_problem(&mut rng, tasks, 8));
-    let values = problems.map(|problem| POLICIES.map(|p| plan(&problem, p).value));
-    let values: Vec<[f64; POLICIES.len()]> = values.collect();
+    let values: Vec<[f64; POLICIES.len()]> = problems
+        .map(|problem| POLICIES.map(|p| plan(&problem, p).value))
+        .collect();
     std::array::from_fn(|at| {
         let ratios = values.iter().map(|v| v[at] / v[0]);
         ratios.sum::<f64>() / values.len() as f64

@@ -47,13 +47,15 @@ impl Setting {
         }
         let best = samples.best(n).ok_or_else(|| missing("a co-run"))?;
         let ours = checked.at(best).ok_or_else(|| missing("our plan"))?.clone();
-        let predicted = planned(&out.join(format!("{name}.predicted.json")))?;
+        let plan = planned(&out.join(format!("{name}.predicted.json")))?;
         let predicted = checked
-            .at(&predicted)
+            .at(&plan)
             .ok_or_else(|| missing("the predicted plan"))?;
         let predicted = predicted.clone();
-        let uniform = checked.full(n).filter(|run| run.has_equal_shares());
-        let uniform = uniform.max_by(|a, b| a.total().total_cmp(&b.total()));
+        let uniform = checked
+            .full(n)
+            .filter(|run| run.has_equal_shares())
+            .max_by(|a, b| a.total().total_cmp(&b.total()));
         let uniform = uniform.ok_or_else(|| missing("equal shares"))?.clone();
         let drawn = out.join(format!("{name}.random.csv"));
         let random = match drawn.exists() {
@@ -62,8 +64,10 @@ impl Setting {
         };
         let all = [Some(&checked), random.as_ref()];
         let best = all.into_iter().flatten().filter_map(|t| t.best(n));
-        let optimum = best.max_by(|a, b| a.total().total_cmp(&b.total()));
-        let optimum = optimum.ok_or_else(|| missing("the grid"))?.clone();
+        let optimum = best
+            .max_by(|a, b| a.total().total_cmp(&b.total()))
+            .ok_or_else(|| missing("the grid"))?
+            .clone();
         Ok(Self {
             temporal: n as f64 / per_image,
             schemes: rates,

@@ -164,8 +164,11 @@ fn overhead(rows: &[Overlap], page: &mut Page<'_>) -> Outcome<()> {
             continue;
         }
         let t = timeline(out, i, SPLIT, ADOPTED)?;
-        let allocation = t.plan.feasible().and_then(|found| found.search.seconds);
-        let allocation = allocation.ok_or("a plan without the time of its search")?;
+        let allocation = t
+            .plan
+            .feasible()
+            .and_then(|found| found.search.seconds)
+            .ok_or("a plan without the time of its search")?;
         let order = t
             .search
             .seconds

@@ -224,8 +224,10 @@ impl Plan<'_> {
 
     /// Tables IV and V.
     fn rows(&self, list: &mut impl Write) -> Outcome<()> {
-        let rows = reported::throughputs(self.data)?;
-        let mut rows: Vec<_> = rows.into_iter().enumerate().collect();
+        let mut rows: Vec<_> = reported::throughputs(self.data)?
+            .into_iter()
+            .enumerate()
+            .collect();
         // The longest first, so that two workers end at about the same time.
         rows.sort_by_key(|(_, row)| std::cmp::Reverse(row.mix.matches('+').count()));
         for (i, row) in rows {

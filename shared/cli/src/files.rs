@@ -156,8 +156,8 @@ fn resolve(path: &Path) -> Result<Destination, Failure> {
     let failed = |error: &io::Error| Failure::file(path, error);
     let mut at = path.to_owned();
     for _ in 0..MOST_LINKS {
-        let folder = folder_of(&at);
-        let folder = fs::canonicalize(folder).map_err(|error| no_folder(path, folder, &error))?;
+        let parent = folder_of(&at);
+        let folder = fs::canonicalize(parent).map_err(|error| no_folder(path, parent, &error))?;
         let Some(name) = last_name(&at) else {
             return Err(failed(&io::Error::from(io::ErrorKind::IsADirectory)));
         };

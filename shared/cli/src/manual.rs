@@ -128,8 +128,9 @@ impl After {
             let _ = writeln!(page, ".SH EXIT STATUS");
             let joined = self.exit.split_whitespace().collect::<Vec<_>>().join(" ");
             for item in joined.trim_end_matches('.').split("; ") {
-                let code = item.split_once(' ');
-                let code = code.filter(|(code, _)| code.bytes().all(|b| b.is_ascii_digit()));
+                let code = item
+                    .split_once(' ')
+                    .filter(|(code, _)| code.bytes().all(|b| b.is_ascii_digit()));
                 let _ = match code {
                     Some((code, what)) => writeln!(page, ".TP\n.B {code}\n{}", escaped(what)),
                     None => writeln!(page, ".PP\n{}", escaped(item)),

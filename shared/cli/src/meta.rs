@@ -56,8 +56,9 @@ fn survive_size_limits() {
 /// once.
 fn matched(tool: &'static str, command: Command) -> Result<Result<ArgMatches, Exit>, Failure> {
     // `--seconds -1` gets the message of the range, not that of an unknown option.
-    let command = filled(command).allow_negative_numbers(true);
-    let command = command.mut_subcommands(|verb| filled(verb).allow_negative_numbers(true));
+    let command = filled(command)
+        .allow_negative_numbers(true)
+        .mut_subcommands(|verb| filled(verb).allow_negative_numbers(true));
     let mut command = with_meta_arguments(command.name(tool).bin_name(tool));
     let words: Vec<OsString> = std::env::args_os().collect();
     if let Some(verb) = misspelt_verb(&command, &words) {
@@ -229,8 +230,8 @@ fn usage(asked: &str, error: &clap::Error) -> Result<Exit, Failure> {
         // Print the help to standard error unchanged, because it is a page and not a message.
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Exit::BadInput,
         _ => {
-            let text = error.render().to_string();
-            let text = in_words(text.strip_prefix("error: ").unwrap_or(&text));
+            let rendered = error.render().to_string();
+            let text = in_words(rendered.strip_prefix("error: ").unwrap_or(&rendered));
             let lines = text.lines().filter(|line| {
                 let line = line.trim_end();
                 !line.is_empty() && !line.starts_with("For more information, try")

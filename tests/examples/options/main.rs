@@ -50,8 +50,10 @@ fn draw(rng: &mut SmallRng, most_tasks: usize) -> Call {
         Some(&tasks) if rng.random_bool(0.25) => tasks,
         _ => rng.random_range(2..=most_tasks.min(FEW)),
     };
-    let objective = ["raw", "fairness", "max-min", "round", "weighted"];
-    let objective = objective.choose(rng).copied().unwrap_or("raw");
+    let objective = ["raw", "fairness", "max-min", "round", "weighted"]
+        .choose(rng)
+        .copied()
+        .unwrap_or("raw");
     let mut options = vec![format!("--objective {objective}")];
     let mut add = |rng: &mut SmallRng, part: f64, text: String| {
         if rng.random_bool(part) {

@@ -117,8 +117,7 @@ fn a_task_that_the_plan_leaves_out_is_never_started() {
     let folder = planned();
     let by_hand = |plan: &mut Value, out: &str| {
         let tasks = plan["tasks"].as_array().unwrap().clone();
-        let kept = tasks.into_iter().filter(|t| t["id"] != out);
-        let kept = kept.map(|t| {
+        let kept = tasks.into_iter().filter(|t| t["id"] != out).map(|t| {
             serde_json::json!({"id": t["id"], "batch": t["batch"],
                 "share_percent": t["share_percent"], "samples": samples(t["id"].as_str().unwrap())})
         });

@@ -65,8 +65,13 @@ fn a_device_that_cannot_be_had_is_told_at_once() {
         ));
         assert_eq!(out.code, Some(3), "{tool}: {out:#?}");
         assert!(!out.stderr.is_empty(), "{tool}");
-        let took = out.stdout.trim().strip_prefix("took ").unwrap();
-        let took: u64 = took.parse().unwrap();
+        let took: u64 = out
+            .stdout
+            .trim()
+            .strip_prefix("took ")
+            .unwrap()
+            .parse()
+            .unwrap();
         assert!(took < PATIENCE_MS, "{tool}: {took} ms");
     }
 }

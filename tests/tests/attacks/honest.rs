@@ -51,8 +51,8 @@ impl Draw {
             ",\"duplex\":\"half\"",
             ",\"duplex\":\"shared\"",
         ]);
-        let link = format!("\"link\":{{\"down_bps\":{down:.0},\"up_bps\":{up:.0}{duplex}}},");
-        let link = self.maybe(75, link);
+        let speeds = format!("\"link\":{{\"down_bps\":{down:.0},\"up_bps\":{up:.0}{duplex}}},");
+        let link = self.maybe(75, speeds);
         format!(
             r#"{{"schema":"mt.workload/1","id":"drawn",{link}"device":{{"kind":"sim","gpu":"{gpu}"{gpus}{memory}}},"tasks":[{}]}}"#,
             each.join(",")

@@ -94,8 +94,8 @@ fn number(number: &serde_json::Number, rng: &mut SmallRng) -> Value {
 /// Alters one value of a document.
 fn alter(document: &mut Value, rng: &mut SmallRng) {
     let at = place(document, rng);
-    let other = place(document, rng);
-    let other = document.pointer(&other).cloned().unwrap_or_default();
+    let source = place(document, rng);
+    let other = document.pointer(&source).cloned().unwrap_or_default();
     let Some(value) = document.pointer_mut(&at) else {
         return;
     };
@@ -168,8 +168,10 @@ fn attack(folder: &Folder, seed: u64, (call, name, makes): (&str, &str, bool), a
         name
     };
     let honest = fs::read_to_string(folder.path().join(name)).unwrap();
-    let records = serde_json::Deserializer::from_str(&honest).into_iter();
-    let records: Vec<Value> = records.collect::<Result<_, _>>().unwrap();
+    let records: Vec<Value> = serde_json::Deserializer::from_str(&honest)
+        .into_iter()
+        .collect::<Result<_, _>>()
+        .unwrap();
     let input = mutant(&records, &mut rng);
     fs::write(folder.path().join("in"), &input).unwrap();
     let out = folder.run(&format!(

@@ -106,11 +106,11 @@ fn no_output_destroys_an_input() {
         ] {
             let line = format!("rm -f link far; {make}; {tool} {input} --force -o {output}");
             let force = keeps_runs(tool);
-            let line = line.replace("NAME", name);
+            let named = line.replace("NAME", name);
             let line = if force {
-                line
+                named
             } else {
-                line.replace(" --force", "")
+                named.replace(" --force", "")
             };
             let out = folder.run(&line);
             out.assert_code(2);

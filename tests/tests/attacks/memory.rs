@@ -43,9 +43,12 @@ fn used(folder: &Folder, line: &str, code: i32) -> Used {
         "MT_MEASURED='exec {line}' {} --exact memory::measured --ignored --nocapture",
         this.display()
     ));
-    let told = format!("code {code} peak ");
-    let told = out.stdout.split(&told).nth(1);
-    let told = told.unwrap_or_else(|| panic!("{out:#?}"));
+    let heading = format!("code {code} peak ");
+    let told = out
+        .stdout
+        .split(&heading)
+        .nth(1)
+        .unwrap_or_else(|| panic!("{out:#?}"));
     let mut words = told.split_whitespace();
     let (peak, ms) = (words.next().unwrap(), words.nth(1).unwrap());
     Used {
@@ -159,8 +162,12 @@ fn wrong_values_everywhere_in_4_mb_are_told_in_seconds() {
         println!("{name}: {} MB, {cpu_s} s", peak_kb >> 10);
         assert!(peak_kb < MOST_KB, "{name}: {} MB", peak_kb >> 10);
         assert!(cpu_s < REFUSAL_S, "{name}: {cpu_s} s");
-        let told = folder.run("mt-profile w -o p 2>&1 | wc -c").stdout;
-        let told: usize = told.trim().parse().unwrap();
+        let told: usize = folder
+            .run("mt-profile w -o p 2>&1 | wc -c")
+            .stdout
+            .trim()
+            .parse()
+            .unwrap();
         assert!(told < 100_000, "{name}: {told} bytes");
     }
 }

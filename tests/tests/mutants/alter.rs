@@ -246,14 +246,17 @@ fn enums() -> Vec<Vec<String>> {
     let mut out = Vec::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {
         if entry.path().extension().is_some_and(|e| e == "json") {
-            let schema = fs::read_to_string(entry.path()).unwrap();
-            let schema: Value = serde_json::from_str(&schema).unwrap();
+            let text = fs::read_to_string(entry.path()).unwrap();
+            let schema: Value = serde_json::from_str(&text).unwrap();
             nodes(&schema, String::new(), &mut |_, value| {
                 let Some(variants) = value["oneOf"].as_array() else {
                     return;
                 };
-                let names = variants.iter().filter_map(|v| v["const"].as_str());
-                let names: Vec<String> = names.map(str::to_owned).collect();
+                let names: Vec<String> = variants
+                    .iter()
+                    .filter_map(|v| v["const"].as_str())
+                    .map(str::to_owned)
+                    .collect();
                 if names.len() > 1 {
                     out.push(names);
                 }

@@ -585,8 +585,8 @@ fn a_circle_is_found_and_named() {
             None,
         ),
     ] {
-        let found = made(&files).circles();
-        let found = found.as_deref().map(|f| f.split(" (").next().unwrap());
+        let circles = made(&files).circles();
+        let found = circles.as_deref().map(|f| f.split(" (").next().unwrap());
         assert_eq!(found, circle);
     }
 }

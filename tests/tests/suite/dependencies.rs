@@ -33,8 +33,10 @@ fn is_met(expression: &str, allowed: &BTreeSet<String>) -> bool {
 /// The platform that this toolchain builds for.
 fn host() -> String {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let output = Command::new(rustc).arg("-vV").output();
-    let output = output.expect("rustc starts");
+    let output = Command::new(rustc)
+        .arg("-vV")
+        .output()
+        .expect("rustc starts");
     let text = String::from_utf8_lossy(&output.stdout);
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
     host.expect("rustc names its host").to_owned()

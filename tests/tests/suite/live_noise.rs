@@ -38,8 +38,8 @@ fn norms_of_a_worker_become_a_plan_for_progress() {
     folder
         .run("set -e; mt-fit -q p -o m; mt-solve --step 25 m -o s; mt-check p m s")
         .assert_code(0);
-    let scales = json(&folder, "p")["noise_scales"].clone();
-    let scales: Vec<f64> = scales
+    let scales: Vec<f64> = json(&folder, "p")["noise_scales"]
+        .clone()
         .as_array()
         .unwrap()
         .iter()

@@ -61,8 +61,11 @@ fn commands(folder: &Folder) -> Vec<String> {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools");
     let mut all = Vec::new();
     for tool in fs::read_dir(tools).expect("the folder of the tools") {
-        let tool = tool.expect("a tool").file_name();
-        let tool = tool.into_string().expect("a name in ASCII");
+        let tool = tool
+            .expect("a tool")
+            .file_name()
+            .into_string()
+            .expect("a name in ASCII");
         let help = folder.run(&format!("{tool} --help")).stdout;
         let listed = help
             .split_once("\nCommands:\n")
@@ -149,8 +152,10 @@ fn every_command_of_mt_has_a_page_that_is_installed() {
     let help = folder.run("mt --help").stdout;
     let (_, commands) = help.split_once("Commands:\n").unwrap();
     let (commands, _) = commands.split_once("\n\n").unwrap();
-    let names = commands.lines().filter(|line| !line.starts_with("   "));
-    let names = names.filter_map(|line| line.split_whitespace().next());
+    let names = commands
+        .lines()
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next());
     // Tools have pages of their own.
     let is_verb = |name: &&str| *name != "help" && !commands.contains(&format!("(mt-{name})"));
     let verbs: Vec<&str> = names.filter(is_verb).collect();

@@ -266,8 +266,8 @@ fn what_was_typed_and_what_is_seen() {
 /// Compares with the page of this folder; a part that was skipped is kept.
 fn compare(parts: &[Option<String>]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/messages.txt");
-    let known = fs::read_to_string(&path).unwrap_or_default();
-    let mut known = known.split_inclusive("\n\n\n");
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    let mut known = text.split_inclusive("\n\n\n");
     let page: String = parts
         .iter()
         .map(|part| match (part, known.next()) {

@@ -109,8 +109,10 @@ fn options(folder: &Folder, tool: &str) -> Vec<(String, String)> {
         let Some(list) = line.strip_prefix("opts=\"") else {
             continue;
         };
-        let long = list.trim_end_matches('"').split(' ');
-        let long = long.filter(|o| o.starts_with("--") && !COMMON.contains(o));
+        let long = list
+            .trim_end_matches('"')
+            .split(' ')
+            .filter(|o| o.starts_with("--") && !COMMON.contains(o));
         all.extend(long.map(|o| (label.clone(), o.to_owned())));
     }
     all

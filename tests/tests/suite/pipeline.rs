@@ -141,8 +141,10 @@ fn the_plan_measured_again_keeps_its_promise() {
     let found = plan.feasible().unwrap();
     let predicted = found.total();
     let mut baselines = found.baselines.iter();
-    let temporal = baselines.find(|b| b.name.name() == "temporal");
-    let temporal = temporal.unwrap().total_samples_per_s;
+    let temporal = baselines
+        .find(|b| b.name.name() == "temporal")
+        .unwrap()
+        .total_samples_per_s;
     assert!(
         (predicted / measured - 1.0).abs() < 0.05,
         "predicted {predicted}, measured {measured}"

@@ -86,8 +86,13 @@ fn first_two(svg: &str) -> String {
         .split(')')
         .next()
         .expect("the top of the third");
-    let whole = svg.split("height=\"").nth(1).expect("a height");
-    let whole = whole.split('"').next().expect("a number");
+    let whole = svg
+        .split("height=\"")
+        .nth(1)
+        .expect("a height")
+        .split('"')
+        .next()
+        .expect("a number");
     let (head, rest) = svg[..begin(2)].split_at(begin(0));
     let head = head.replace(
         &format!("height=\"{whole}\""),

@@ -167,8 +167,8 @@ fn a_run_is_watched_until_a_key_ends_it() {
         if ran.code == Some(127) {
             return testkit::skipped("script", "there is no script(1) to make a terminal");
         }
-        let typed = fs::read(folder.path().join("typed")).expect("a file of the test");
-        let typed = String::from_utf8_lossy(&typed);
+        let bytes = fs::read(folder.path().join("typed")).expect("a file of the test");
+        let typed = String::from_utf8_lossy(&bytes);
         // The alternate screen of the terminal, which it leaves at the end.
         let (screen, after) = typed.split_once("\u{1b}[?1049l").expect(&typed);
         let (_, screen) = screen.split_once("\u{1b}[?1049h").expect(&typed);

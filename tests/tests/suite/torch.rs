@@ -51,10 +51,10 @@ fn the_trainer_goes_on_from_its_checkpoint() {
         testkit::skipped("torch", format!("{python} has no torch"));
         return;
     }
-    let train = example("torch/train.py");
+    let script = example("torch/train.py");
     let train = |samples: u32, amp: &str| {
         let run = folder.run(&format!(
-            "OMP_NUM_THREADS=1 MT_BATCH_SIZE=32 MT_SAMPLES={samples} {python} {train} --model small \
+            "OMP_NUM_THREADS=1 MT_BATCH_SIZE=32 MT_SAMPLES={samples} {python} {script} --model small \
              --device cpu {amp} --checkpoint small.pt --checkpoint-every 2"
         ));
         run.assert_code(0);

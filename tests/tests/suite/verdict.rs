@@ -48,8 +48,10 @@ fn rounds(events: &[RunEvent]) -> Vec<(f64, f64)> {
 
 /// The numbers of the line of a report that begins with a label.
 fn numbers(report: &str, label: &str) -> Vec<f64> {
-    let line = report.lines().find(|l| l.contains(label));
-    let line = line.unwrap_or_else(|| panic!("no {label}: {report}"));
+    let line = report
+        .lines()
+        .find(|l| l.contains(label))
+        .unwrap_or_else(|| panic!("no {label}: {report}"));
     let words = line.split(|c: char| !(c.is_ascii_digit() || ".+-".contains(c)));
     words.filter_map(|w| w.parse().ok()).collect()
 }

@@ -314,8 +314,8 @@ fn the_picture_of_layers_is_the_folders() {
         let line = line.split("\nshared/").next().unwrap_or_default();
         let words: Vec<&str> = line.split_whitespace().collect();
         for entry in fs::read_dir(root().join(layer)).expect("a folder") {
-            let name = entry.expect("a folder is read").file_name();
-            let name = name.to_str().expect("a name in UTF-8");
+            let folder = entry.expect("a folder is read").file_name();
+            let name = folder.to_str().expect("a name in UTF-8");
             assert!(
                 words.contains(&name),
                 "{layer}/{name} is not in the picture"
@@ -346,8 +346,11 @@ fn the_walk_leads_somewhere() {
     assert!(rows.clone().count() >= 9, "{} rows", rows.count());
     for row in rows {
         let names = quoted(row);
-        let paths = names.iter().filter(|name| name.contains('/'));
-        let paths: Vec<PathBuf> = paths.map(|path| root().join(path)).collect();
+        let paths: Vec<PathBuf> = names
+            .iter()
+            .filter(|name| name.contains('/'))
+            .map(|path| root().join(path))
+            .collect();
         let mut source = String::new();
         for path in &paths {
             let inside = match path.is_dir() {
@@ -365,8 +368,9 @@ fn the_walk_leads_somewhere() {
                     false => path.with_file_name(name),
                 };
                 let mut places = paths.iter().map(beside).chain([root().join(name)]);
-                let file = places.find(|file| file.exists());
-                let file = file.unwrap_or_else(|| panic!("{name} is not there: {row}"));
+                let file = places
+                    .find(|file| file.exists())
+                    .unwrap_or_else(|| panic!("{name} is not there: {row}"));
                 source += &fs::read_to_string(file).expect("a file of the walk");
             }
         }
@@ -447,8 +451,10 @@ fn programs_call_their_libraries() {
         if !folder.starts_with("tools/") {
             continue;
         }
-        let main = fs::read_to_string(root().join(&folder).join("src/main.rs")).unwrap();
-        let main = main.lines().count();
+        let main = fs::read_to_string(root().join(&folder).join("src/main.rs"))
+            .unwrap()
+            .lines()
+            .count();
         // The names of the tools and no more.
         let most = if folder == EVERY_TOOL { 40 } else { 5 };
         assert!(main <= most, "{folder}/src/main.rs: calls the library");

@@ -44,8 +44,14 @@ impl Seen {
         let code = self
             .code
             .map_or("a signal".to_owned(), |code| format!("code {code}"));
-        let last = self.stderr.lines().rfind(|l| !l.contains("note: "));
-        let last: String = last.unwrap_or_default().chars().take(120).collect();
+        let last: String = self
+            .stderr
+            .lines()
+            .rfind(|l| !l.contains("note: "))
+            .unwrap_or_default()
+            .chars()
+            .take(120)
+            .collect();
         format!("{code} ({last})")
     }
 }

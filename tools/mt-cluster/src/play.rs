@@ -17,8 +17,9 @@ pub fn run(args: &OnlineArgs, console: &Console) -> Result<Exit, Failure> {
     let checked = settings.check(args.noise);
     checked.map_err(|e| Failure::Usage(e.to_string()))?;
     if let Some(events) = &args.events {
-        let (files, output) = (&args.stream.files, args.stream.output.as_deref());
-        ::drive::live(files, settings, (events, args.strict), output, console)?;
+        let files = &args.stream.files;
+        let output = args.stream.output.as_deref();
+        ::drive::live(files, settings, events, args.strict, output, console)?;
         return Ok(Exit::Done);
     }
     args.stream.each("clusters", console, |cluster: Cluster| {

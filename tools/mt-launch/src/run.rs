@@ -20,10 +20,11 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
     let (input, mut output) = args.stream.open(what, console)?;
     let mut exit = Exit::Done;
     for document in input.named() {
-        let one = one(document?, &args, &settings, &mut output, console)?;
-        exit = exit.worst(one);
+        let (source, document) = document?;
+        let ended = one(source, document, &args, &settings, &mut output, console)?;
+        exit = exit.worst(ended);
         // A signal ends the tool, not only the current launch.
-        if matches!(one, Exit::Signal(_)) {
+        if matches!(ended, Exit::Signal(_)) {
             break;
         }
     }
@@ -31,7 +32,8 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
 }
 
 fn one(
-    (source, document): (String, Any),
+    source: String,
+    document: Any,
     args: &Args,
     settings: &LaunchSettings,
     output: &mut Output,
@@ -80,8 +82,8 @@ fn one(
         true => Some(course(&planned, args, console)?),
         false => None,
     };
-    let how = (rounds, args.seed.seed);
-    launch::run(&planned, settings, how, course, output, console)
+    let seed = args.seed.seed;
+    launch::run(&planned, settings, rounds, seed, course, output, console)
 }
 
 /// Prepares learning from the rounds of this launch and of earlier ones.

@@ -31,15 +31,15 @@ pub fn variables_of(
     let chosen = match task {
         Some(task) => vec![Placement::choose(all, task)?],
         None if all.len() > 1 && format != Format::Json => {
-            let names: Vec<String> = all.iter().filter_map(Placement::name).collect();
-            let names = names.join(", ");
+            let all_names: Vec<String> = all.iter().filter_map(Placement::name).collect();
+            let names = all_names.join(", ");
             return Err(Failure::Usage(format!(
                 "the plan has the tasks {names}; give --task"
             )));
         }
         None => all,
     };
-    variables_text(&chosen, pipe_dir, (format, task.is_some()))
+    variables_text(&chosen, pipe_dir, format, task.is_some())
 }
 
 /// The variables of tasks; `pipe_dir` is the MPS daemon's pipe directory as the programs will see it. In JSON, a single
@@ -50,7 +50,8 @@ pub fn variables_of(
 fn variables_text(
     chosen: &[Placement],
     pipe_dir: Option<&str>,
-    (format, one): (Format, bool),
+    format: Format,
+    one: bool,
 ) -> Result<String, Failure> {
     let variables = |placement: &Placement| {
         let mut all = placement.variables();

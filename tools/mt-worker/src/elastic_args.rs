@@ -87,8 +87,8 @@ impl ElasticArgs {
         if self.target_loss.is_some_and(f64::is_nan) {
             faults.push("--target-loss: give a number".to_owned());
         }
-        let total = if sum > 0 { sum } else { batch.unwrap_or(64) };
-        let total = Batch::new(total).map_err(|error| faults.push(format!("--batch: {error}")));
+        let number = if sum > 0 { sum } else { batch.unwrap_or(64) };
+        let total = Batch::new(number).map_err(|error| faults.push(format!("--batch: {error}")));
         let Ok(total) = total else {
             return (None, None);
         };

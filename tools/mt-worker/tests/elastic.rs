@@ -215,8 +215,9 @@ fn a_checkpoint_of_another_network_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let name = dir.path().join("state").display().to_string();
     trained(&["--samples", "640", "--checkpoint", &name]);
-    let output = worker(&["--depth", "1", "--checkpoint", &name]).output();
-    let output = output.unwrap();
+    let output = worker(&["--depth", "1", "--checkpoint", &name])
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("another training"));
     // A finished one does not train any further.

@@ -80,8 +80,8 @@ fn half_the_machine_is_half_the_throughput() {
     let cores = std::thread::available_parallelism().unwrap().get() as f64;
     let processor_time = || -> f64 {
         let mine = |pid: &str| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-            let line = String::from_utf8_lossy(&line).into_owned();
+            let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+            let line = String::from_utf8_lossy(&bytes).into_owned();
             line.contains(&seed)
                 .then(|| cpu_seconds(pid.parse().ok()?))?
         };

@@ -159,8 +159,8 @@ const SIGNS: [&str; 3] = ["MT_BATCH_SIZE", "mt_tools", "\"mt\""];
 
 /// Whether a script takes its batch size from the tools. A script that cannot be read is assumed not to.
 fn speaks(script: &str) -> bool {
-    let text = std::fs::read(script).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
+    let bytes = std::fs::read(script).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
     SIGNS.iter().any(|sign| text.contains(sign))
 }
 
@@ -218,7 +218,7 @@ fn task(start: &Start, kind: DeviceKind, index: usize, speaks: bool) -> Option<T
         weight: None,
         memory: None,
         host: HostCost::default(),
-        job: (!simulated).then(|| job(start, kind, index, (model, bytes), speaks)),
+        job: (!simulated).then(|| job(start, kind, index, model, bytes, speaks)),
     })
 }
 
@@ -226,7 +226,8 @@ fn job(
     start: &Start,
     kind: DeviceKind,
     index: usize,
-    (model, bytes): (&str, Bytes),
+    model: &str,
+    bytes: Bytes,
     speaks: bool,
 ) -> Job {
     let words: Vec<&str> = match (&start.script, kind) {

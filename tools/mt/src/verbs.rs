@@ -132,8 +132,8 @@ pub fn results(args: &ResultsArgs) -> Result<Exit, Failure> {
     // Ranges may name a hundred thousand jobs.
     let known: BTreeMap<Id, &JobStatus> = status.jobs.iter().map(|job| (job.id, job)).collect();
     let find = |id: &Id| known.get(id).copied();
-    let missing = |id: &&Id| find(id).is_none();
-    let missing: Vec<Id> = args.ids.ids().iter().filter(missing).copied().collect();
+    let is_missing = |id: &&Id| find(id).is_none();
+    let missing: Vec<Id> = args.ids.ids().iter().filter(is_missing).copied().collect();
     if !missing.is_empty() {
         return Err(unknown(&missing));
     }

@@ -177,8 +177,8 @@ fn a_lost_card_is_told_and_its_jobs_move() {
     let Some(queue) = Queue::on_two_cards() else {
         return;
     };
-    let trainer = queue.fake.trainer();
-    let trainer = trainer.display();
+    let program = queue.fake.trainer();
+    let trainer = program.display();
     // Two that fill a card each: one is on the second.
     queue.text(&format!(
         "add -- {trainer} --memory 20G --seconds 6 --steps 60"
@@ -219,8 +219,7 @@ fn undeclared_memory_costs_each_template_one_failure_at_most() {
     let asked = std::env::var("MT_BOX_JOBS").ok();
     let jobs = asked.map_or(24, |n| n.parse().expect("a number of jobs"));
     let stranger = queue.stranger(&["--card", "0", "--memory", "12G", "--seconds", "1000"]);
-    let trainer = queue.fake.trainer();
-    let trainer = trainer.display().to_string();
+    let trainer = queue.fake.trainer().display().to_string();
     let each = jobs / 3;
     // A job on the faster card takes 0.75 s, so it does not show there all that it reaches on the smaller one.
     for (memory, ramp) in [("3G", "0.5"), ("7G", "1"), ("11G", "0.2")] {

@@ -118,8 +118,9 @@ impl Document for Cluster {
     type Wire = wire::Cluster;
 
     fn from_wire(wire: &wire::Cluster, c: &mut Checker) -> Option<Self> {
-        let groups = c.list("gpus", &wire.gpus, gpu);
-        let groups = groups.filter(|groups| sound_gpus(groups, c));
+        let groups = c
+            .list("gpus", &wire.gpus, gpu)
+            .filter(|groups| sound_gpus(groups, c));
         let jobs = c.list("jobs", &wire.jobs, job);
         if wire.jobs.is_empty() {
             c.field("jobs", |c| {

@@ -118,8 +118,8 @@ impl<'a> Shape<'a> {
             (_, Some(branch)) | ([branch], None) => self.compare(branch, value, c),
             (several, None) => {
                 c.fault_of(Code::WrongType, || {
-                    let expected: Vec<String> = several.iter().map(|b| expectation(b)).collect();
-                    let expected = expected.join(" or ");
+                    let kinds: Vec<String> = several.iter().map(|b| expectation(b)).collect();
+                    let expected = kinds.join(" or ");
                     let problem = format!("{} is not {expected}", shortened(value));
                     (problem, format!("give {expected}"))
                 });
@@ -246,8 +246,11 @@ fn tagged<'a>(
     let given = value.get(tag);
     let found = given.and_then(|given| branch_of(branches, tag, given));
     if found.is_none() {
-        let names = branches.iter().filter_map(|b| constant(b, tag)).cloned();
-        let names: Vec<Value> = names.collect();
+        let names: Vec<Value> = branches
+            .iter()
+            .filter_map(|b| constant(b, tag))
+            .cloned()
+            .collect();
         c.field(tag, |c| {
             one_of_names(&names, given.unwrap_or(&Value::Null), c)
         });

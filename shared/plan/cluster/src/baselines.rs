@@ -45,7 +45,7 @@ fn greedy_available(problem: &Problem, order: &[usize]) -> Schedule {
             let p = &mut jobs[n];
             if job.gang.is_some() {
                 if p.round < job.rounds && p.ready <= now {
-                    p.ready = start_gang(problem, (n, p.round), &mut free, now, &mut assignments)
+                    p.ready = start_gang(problem, n, p.round, &mut free, now, &mut assignments)
                         .inspect(|_| p.round += 1)
                         .unwrap_or(p.ready);
                 }
@@ -84,7 +84,8 @@ fn greedy_available(problem: &Problem, order: &[usize]) -> Schedule {
 /// returns when it is synchronised.
 fn start_gang(
     problem: &Problem,
-    (n, round): (usize, usize),
+    n: usize,
+    round: usize,
     free: &mut [f64],
     now: f64,
     out: &mut Vec<Assignment>,

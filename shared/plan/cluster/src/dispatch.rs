@@ -332,7 +332,7 @@ impl<'p> Player<'p> {
         floor.open(now);
         while i < self.ready.len() && floor.some_idle(now) {
             let n = self.ready[i];
-            let who = (n, priorities.allowed[n]);
+            let allowed = priorities.allowed[n];
             let job = &problem.jobs[n];
             let left = job.tasks - self.jobs[n].started;
             let mut rounds = 1;
@@ -341,20 +341,21 @@ impl<'p> Player<'p> {
                 if left == job.tasks {
                     rounds = strides[n].min(job.rounds - self.jobs[n].round);
                 }
-                let block = floor.place_block(problem, who, (left, rounds), now);
+                let block = floor.place_block(problem, n, allowed, left, rounds, now);
                 for (gpu, start, trained, synced) in block.iter().flat_map(|b| b.tasks()) {
                     let period = block.as_ref().map_or(0.0, |b| b.period);
-                    let repeats = (rounds, if rounds > 1 { period } else { 0.0 });
-                    self.begin(n, gpu, (start, trained, synced), repeats, &mut note);
+                    let apart = if rounds > 1 { period } else { 0.0 };
+                    let times = (start, trained, synced);
+                    self.begin(n, gpu, times, rounds, apart, &mut note);
                 }
             } else {
                 let begun = match job.gang {
-                    Some(_) => floor.place_gang(problem, who, now),
-                    None => floor.place_singles(problem, who, left, now),
+                    Some(_) => floor.place_gang(problem, n, allowed, now),
+                    None => floor.place_singles(problem, n, allowed, left, now),
                 };
                 for task in begun {
                     let times = (now, task.trained, task.synced);
-                    self.begin(n, task.gpu, times, (1, 0.0), &mut note);
+                    self.begin(n, task.gpu, times, 1, 0.0, &mut note);
                 }
             }
             let (more, gone) = self.rounds_started(i, rounds);
@@ -418,7 +419,7 @@ impl<'p> Player<'p> {
         let trained = now + job.train[g];
         let synced = trained + job.sync[g];
         self.pools[g].started(gpu, trained);
-        self.begin(n, gpu, (now, trained, synced), (1, 0.0), &mut note);
+        self.begin(n, gpu, (now, trained, synced), 1, 0.0, &mut note);
     }
 
     /// Books the start of the next task of a job's present round, with its times, the number of
@@ -428,7 +429,8 @@ impl<'p> Player<'p> {
         n: usize,
         gpu: usize,
         times: (f64, f64, f64),
-        (rounds, period): (usize, f64),
+        rounds: usize,
+        period: f64,
         mut note: impl FnMut(Assignment),
     ) {
         let progress = &mut self.jobs[n];

@@ -195,8 +195,8 @@ impl Search<'_> {
             let fits = |o: &Branch| o.trained <= b.start && o.synced <= b.start + soonest(o.job);
             !all.iter().any(fits)
         };
-        let kept: Vec<bool> = all.iter().map(keeps).collect();
-        let mut kept = kept.into_iter();
+        let keep: Vec<bool> = all.iter().map(keeps).collect();
+        let mut kept = keep.into_iter();
         all.retain(|_| kept.next().unwrap_or(true));
         // The order of the branches affects how soon a good incumbent prunes, never what is proven.
         // The earliest end comes first, as in a list placement; Smith's ratio, with a weight of a

@@ -376,8 +376,8 @@ mod tests {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let cases = here.join("../../../tools/mt-cluster/tests/cli/in");
         let [own, corpus] = ["tests/fuzz/jobs", "tests/fuzz/jobs-corpus"].map(|f| here.join(f));
-        let known = std::fs::read(cases.join("rates.csv")).unwrap();
-        let known = rates("rates", known.as_slice()).unwrap();
+        let text = std::fs::read(cases.join("rates.csv")).unwrap();
+        let known = rates("rates", text.as_slice()).unwrap();
         let lumping = Lumping {
             gpus: known.keys().map(|(_, kind, _)| (kind.clone(), 2)).collect(),
             task_s: 60.0,

@@ -156,8 +156,13 @@ impl<N> Outlook<'_, N> {
             let free = free.len();
             return format!("it needs {at_once} GPUs at once, and {free} that can run it are free");
         }
-        let before = |a: &&Assignment| a.gpu == gpu && a.start < start && a.job != n;
-        let mut before: Vec<usize> = self.future.iter().filter(before).map(|a| a.job).collect();
+        let starts_before = |a: &&Assignment| a.gpu == gpu && a.start < start && a.job != n;
+        let mut before: Vec<usize> = self
+            .future
+            .iter()
+            .filter(starts_before)
+            .map(|a| a.job)
+            .collect();
         before.sort_unstable();
         before.dedup();
         let at = &names.gpus[gpu];

@@ -20,8 +20,8 @@ fn main() -> ExitCode {
 
 fn rows() -> Result<Vec<Row>, Box<dyn Error>> {
     let mut rng = StdRng::seed_from_u64(5);
-    let problems: Option<Vec<Problem>> = (0..PROBLEMS).map(|_| problem(&mut rng)).collect();
-    let problems = problems.ok_or("a problem that cannot be")?;
+    let drawn: Option<Vec<Problem>> = (0..PROBLEMS).map(|_| problem(&mut rng)).collect();
+    let problems = drawn.ok_or("a problem that cannot be")?;
     let ours = median_ms(&problems, Policy::Ours);
     let optimus = median_ms(&problems, Policy::Optimus);
     Ok(vec![Row::new(

@@ -47,14 +47,16 @@ impl Snapshot {
         if gpus == self.given {
             return None;
         }
-        let expected = chosen.as_ref().and_then(|c| c.expected.as_ref());
-        let expected = expected.map(|own| {
-            let mut all = vec![None; gpus.len()];
-            for (&i, e) in sound.iter().zip(own) {
-                all[i] = *e;
-            }
-            all
-        });
+        let expected = chosen
+            .as_ref()
+            .and_then(|c| c.expected.as_ref())
+            .map(|own| {
+                let mut all = vec![None; gpus.len()];
+                for (&i, e) in sound.iter().zip(own) {
+                    all[i] = *e;
+                }
+                all
+            });
         Some(Choice {
             expected,
             gain: chosen.as_ref().and_then(|c| c.gain),

@@ -63,8 +63,9 @@ pub fn trend(points: &[Point], target: Option<f64>) -> Option<Stuck> {
     let from = made - (STRETCH * made).max(LEAST_STRETCH);
     // If reports are rare, the stretch reaches further back: a falling loss is then taken for flat
     // later, never sooner.
-    let begin = points.partition_point(|p| p.step < from);
-    let begin = begin.min(points.len().checked_sub(BLOCKS)?);
+    let begin = points
+        .partition_point(|p| p.step < from)
+        .min(points.len().checked_sub(BLOCKS)?);
     let blocks = blocks(&points[begin..]);
     let (slope, error) = line(&blocks)?;
     let steepest = SURE * error - slope;

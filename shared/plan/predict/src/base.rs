@@ -100,8 +100,7 @@ impl Base {
         let workload_law = workload_law::fit(data, &laws);
         let varied = varied(data);
         let complete = |laws: &mut Vec<Option<Law>>| {
-            let which = (together.as_slice(), varied.as_slice());
-            workload_law::complete(data, laws, which, workload_law.as_ref(), form);
+            workload_law::complete(data, laws, &together, &varied, workload_law.as_ref(), form);
         };
         complete(&mut laws);
         let mut base = Base {
@@ -132,8 +131,8 @@ impl Base {
         // Effects of batch size and share that solo runs explain must not be attributed to interference: the laws are
         // fitted again to co-runs without these effects.
         let relative = base.relative(&meetings);
-        let laws = base.laws.iter().cloned().map(Some).collect();
-        let mut laws = structured::refit(&relative, Some(laws), form, REFITS, &copies);
+        let first = base.laws.iter().cloned().map(Some).collect();
+        let mut laws = structured::refit(&relative, Some(first), form, REFITS, &copies);
         complete(&mut laws);
         base.laws = known(laws)?;
         base.anchor(data, &solo, &elsewhere);

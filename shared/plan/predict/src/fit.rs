@@ -166,8 +166,8 @@ fn learn_kinds(
     });
     report.tasks = TaskReport::of_tasks(&reports.collect::<Vec<_>>(), copies);
     let pool = pool.clone().filter(|_| validation::beside_law(method));
-    let sums = || Sums::condition(data, &base, &known.sums?);
-    let sums = (checks.sum_weight > 0.0).then(sums).flatten();
+    let learn = || Sums::condition(data, &base, &known.sums?);
+    let sums = (checks.sum_weight > 0.0).then(learn).flatten();
     let unseen = pool.map(|pool| {
         let (learnt, errors) = Unseen::learn(data, checked, pool, &known, &checks);
         let sums = sums.map(|sums| sums.counting(checks.sum_weight));
@@ -227,8 +227,8 @@ fn known<'a>(
     whole: bool,
     form: Form,
 ) -> FromFullFit<'a> {
-    let hyper = |p: &'a Regressors| p.gp.as_ref().map(|g: &GpPart| &g.gp.hyper);
-    let hyper: Vec<Option<&Hyper>> = tasks.iter().map(hyper).collect();
+    let of = |p: &'a Regressors| p.gp.as_ref().map(|g: &GpPart| &g.gp.hyper);
+    let hyper: Vec<Option<&Hyper>> = tasks.iter().map(of).collect();
     let wrong = tasks.iter().zip(rows).map(|(p, r)| {
         let g =
             p.gp.as_ref()

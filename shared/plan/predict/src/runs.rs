@@ -322,18 +322,21 @@ impl Found {
                 .iter()
                 .map(|c| c.seconds)
                 .fold(f64::INFINITY, f64::min);
-            let tasks = parts.into_iter().zip(&counts);
-            let tasks = tasks.map(|((id, batch, share), count)| {
-                Some(Measured {
-                    id,
-                    batch,
-                    share,
-                    throughput: SamplesPerSec::new(count.samples as f64 / count.seconds).ok()?,
-                    stderr: count.error(),
-                    gradient: None,
-                    launch: doc::Launch::default(),
-                })
-            });
+            let tasks = parts
+                .into_iter()
+                .zip(&counts)
+                .map(|((id, batch, share), count)| {
+                    Some(Measured {
+                        id,
+                        batch,
+                        share,
+                        throughput: SamplesPerSec::new(count.samples as f64 / count.seconds)
+                            .ok()?,
+                        stderr: count.error(),
+                        gradient: None,
+                        launch: doc::Launch::default(),
+                    })
+                });
             Some(Sample {
                 config: config as u64,
                 tasks: tasks.collect::<Option<_>>()?,

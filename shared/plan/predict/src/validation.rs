@@ -221,8 +221,8 @@ pub(crate) fn leave_levels_out(
 ) -> Result<Vec<HeldOut>, PredictError> {
     let together = data.samples.iter().filter(|s| s.active.len() > 1);
     let shares: BTreeSet<Share> = together.flat_map(|s| &s.active).map(|a| a.share).collect();
-    let inner: Vec<Share> = shares.into_iter().collect();
-    let inner = inner.get(1..inner.len().saturating_sub(1)).unwrap_or(&[]);
+    let levels: Vec<Share> = shares.into_iter().collect();
+    let inner = levels.get(1..levels.len().saturating_sub(1)).unwrap_or(&[]);
     let m = inner.len().min(MOST_LEVELS);
     let mut left = Vec::new();
     // Spread evenly over the inner levels.
@@ -242,7 +242,8 @@ pub(crate) fn leave_crowd_out(
     data: &Dataset,
     known: &FromFullFit<'_>,
     method: Method,
-    (weights, sum_weight): (Weights, f64),
+    weights: Weights,
+    sum_weight: f64,
 ) -> Result<Vec<HeldOut>, PredictError> {
     let crowds = data.samples.iter().map(|s| s.active.len());
     let most = crowds.max().unwrap_or(0);

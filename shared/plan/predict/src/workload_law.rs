@@ -73,7 +73,8 @@ fn usual(laws: &[&Law], get: impl Fn(&Law) -> f64, otherwise: f64) -> f64 {
 pub(crate) fn complete(
     data: &Dataset,
     laws: &mut [Option<Law>],
-    (together, varied): (&[bool], &[bool]),
+    together: &[bool],
+    varied: &[bool],
     workload: Option<&WorkloadLaw>,
     form: Form,
 ) {

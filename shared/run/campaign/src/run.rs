@@ -157,8 +157,8 @@ impl<'a> Context<'a> {
                 "--import: tables belong to one workload; give one".to_owned(),
             ));
         }
-        let workload = self.overridden(job.workload);
-        let workload = device::complete(&workload, DeviceKind::Replay)
+        let wanted = self.overridden(job.workload);
+        let workload = device::complete(&wanted, DeviceKind::Replay)
             .map_err(|error| failure(error, &job.place))?;
         let mut import = Import::of(workload);
         for csv in tables {

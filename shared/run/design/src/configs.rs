@@ -266,8 +266,11 @@ mod tests {
         let text = r#"{"schema":"mt.workload/1","tasks":[{"id":"a","model":"vgg16","batch_sizes":[8]},
             {"id":"b","model":"vgg16","batch_sizes":[8]}]}"#;
         let frames = doc::Frames::new(text.as_bytes(), "test");
-        let workload = doc::Documents::<_, Workload>::new(frames);
-        let workload = workload.into_iter().next().unwrap().unwrap();
+        let workload = doc::Documents::<_, Workload>::new(frames)
+            .into_iter()
+            .next()
+            .unwrap()
+            .unwrap();
         let run = |task: usize| Setting {
             task,
             batch: Batch::new(8).unwrap(),

@@ -59,8 +59,8 @@ impl Import {
         let samples = runs::samples(events).map_err(|error| wrong(error.to_string()))?;
         let row = |m: &Measured| {
             let task = self.workload.task_index(&m.id).ok_or_else(|| {
-                let known: Vec<&str> = self.workload.tasks.iter().map(|t| t.id.as_str()).collect();
-                let known = known.join(", ");
+                let names: Vec<&str> = self.workload.tasks.iter().map(|t| t.id.as_str()).collect();
+                let known = names.join(", ");
                 wrong(format!(
                     "the run has the tasks {}, the workload {known}",
                     m.id

@@ -188,8 +188,10 @@ mod tests {
         let cases = here.join("../../../tools/mt-profile/tests/cli/in");
         let pair = std::fs::read(cases.join("pair.json")).unwrap();
         let frames = doc::Frames::new(pair.as_slice(), "pair");
-        let workload = doc::Documents::<_, Workload>::new(frames).next();
-        let workload = workload.unwrap().unwrap();
+        let workload = doc::Documents::<_, Workload>::new(frames)
+            .next()
+            .unwrap()
+            .unwrap();
         let own = here.join("tests/fuzz/samples");
         testkit::fuzz::fuzz("samples", &[&own, &cases], |text| {
             let of = |throughput| match read(text, "t", &workload, throughput) {

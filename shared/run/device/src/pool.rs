@@ -122,7 +122,8 @@ impl Pool {
         tasks: Vec<Task>,
         cpus: Vec<Vec<usize>>,
         logs: PathBuf,
-        (patience, capacity): (Patience, Capacity),
+        patience: Patience,
+        capacity: Capacity,
     ) -> Self {
         Self {
             host,

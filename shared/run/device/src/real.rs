@@ -114,8 +114,7 @@ impl Real {
             clients: usize::MAX,
             memory: None,
         };
-        let limits = (patience, capacity);
-        Self::on(host, workload, any, limits, options)
+        Self::on(host, workload, any, patience, capacity, options)
     }
 
     /// Opens the first GPU of the workload, or the first that can be shared, and starts (or
@@ -151,8 +150,8 @@ impl Real {
         let run = run_dir(&setup.runs, DeviceKind::Cuda, options.guarded)?;
         let meter = setup.host.gpus.first().map(|gpu| Meter::open(&gpu.uuid));
         let host = MpsHost::open(setup.host, run)?;
-        let limits = (setup.patience, setup.capacity);
-        let real = Self::on(host, workload, setup.cpus, limits, options)?;
+        let (patience, capacity) = (setup.patience, setup.capacity);
+        let real = Self::on(host, workload, setup.cpus, patience, capacity, options)?;
         let meter = meter.map(|opened| opened.map(Arc::new));
         Ok(Self { meter, ..real })
     }
@@ -161,7 +160,8 @@ impl Real {
         mut host: Processes<S>,
         workload: &Workload,
         cpus: Vec<Vec<usize>>,
-        limits: (Patience, Capacity),
+        patience: Patience,
+        capacity: Capacity,
         options: &Options,
     ) -> Result<Self, OpenError> {
         host.pass(options.passing.clone());
@@ -176,8 +176,8 @@ impl Real {
         let host: Box<dyn Host> = Box::new(host);
         Ok(Self {
             fingerprint: host.fingerprint(),
-            pool: Pool::new(host, workload.tasks.clone(), cpus, logs, limits),
-            patience: limits.0,
+            pool: Pool::new(host, workload.tasks.clone(), cpus, logs, patience, capacity),
+            patience,
             names: workload.tasks.iter().map(|t| t.id.to_string()).collect(),
             costs: Costs::default(),
             effort: Effort::default(),

@@ -64,8 +64,8 @@ impl Sim {
             .chain(new)
             .take(processors())
             .collect();
-        let results = in_parallel(&now, |next| self.simulate(next, window, 0));
-        let mut results = now.into_iter().zip(results);
+        let simulated = in_parallel(&now, |next| self.simulate(next, window, 0));
+        let mut results = now.into_iter().zip(simulated);
         let asked = results.next();
         self.ahead
             .extend(results.map(|(configuration, result)| Ahead {

@@ -70,9 +70,9 @@ impl Track {
 
 /// Intervals between steps from `from` on; all intervals if those are too few.
 fn intervals(steps: &[(Instant, u64)], from: Instant) -> Vec<Interval> {
-    let warm = steps.partition_point(|(at, _)| *at < from);
-    let warm = if steps.len() - warm > FEWEST_STEPS {
-        warm
+    let before = steps.partition_point(|(at, _)| *at < from);
+    let warm = if steps.len() - before > FEWEST_STEPS {
+        before
     } else {
         0
     };

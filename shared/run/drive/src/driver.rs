@@ -230,7 +230,7 @@ impl Driver<'_> {
         running.slot = self.slot(gpu);
         let key = Key(self.next);
         self.next += 1;
-        self.spawn(run, key, place, (gpu, running.slot))?;
+        self.spawn(run, key, place, gpu, running.slot)?;
         // The process reads the order when it is ready. Sending fails only if the process has ended, which is reported
         // as its exit.
         let _ = running.stays && self.order(run, key, place);
@@ -255,8 +255,10 @@ impl Driver<'_> {
 
     fn limits(&self, place: TaskPlace) -> Limits {
         let limits = &self.settings.limits;
-        let progress = self.cluster.jobs[place.job].job.as_ref();
-        let progress = progress.map(|job| &job.progress);
+        let progress = self.cluster.jobs[place.job]
+            .job
+            .as_ref()
+            .map(|job| &job.progress);
         let silent = limits.no_progress || progress.is_some_and(|p| p.none);
         let matched = progress.is_some_and(|p| p.regex.is_some());
         Limits {
@@ -277,7 +279,8 @@ impl Driver<'_> {
         run: &mut Run<'_>,
         key: Key,
         place: TaskPlace,
-        (gpu, slot): (usize, usize),
+        gpu: usize,
+        slot: usize,
     ) -> Result<(), String> {
         let job = &self.cluster.jobs[place.job];
         let task = Task {

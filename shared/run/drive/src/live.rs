@@ -19,7 +19,8 @@ const TOLD: u64 = 5;
 pub fn live(
     files: &[PathBuf],
     settings: OnlineSettings,
-    (events, strict): (&Path, bool),
+    events: &Path,
+    strict: bool,
     output: Option<&Path>,
     console: &Console,
 ) -> Result<(), Failure> {

@@ -53,7 +53,7 @@ pub fn run(
     let elapsed = Duration::try_from_secs_f64(past.elapsed().unwrap_or(0.0)).unwrap_or_default();
     let began = host.now();
     let journal = Journal::new(began.checked_sub(elapsed).unwrap_or(began));
-    let mut driver = driver(schedule, settings, seats, (kept, past, orders), began);
+    let mut driver = driver(schedule, settings, seats, kept, past, orders, began);
     driver.logs = logs;
     let follow = settings.supervision.follow;
     let mut recorder = Recorder::new(output, console, settings.metrics.as_ref(), follow);
@@ -91,7 +91,9 @@ fn driver<'a>(
     schedule: &'a Schedule,
     settings: &'a Settings,
     seats: Seats,
-    (kept, past, orders): (TaskJournal, Past, Orders),
+    kept: TaskJournal,
+    past: Past,
+    orders: Orders,
     began: Instant,
 ) -> Driver<'a> {
     let problem = document::problem(&schedule.cluster);
@@ -147,8 +149,7 @@ fn open(
     let supervision = &settings.supervision;
     match &settings.place {
         Where::Cuda if shared => {
-            let gpus = discovery::shareable(&seats.uuids(), seats.all.len());
-            let gpus = gpus.map_err(|error| {
+            let gpus = discovery::shareable(&seats.uuids(), seats.all.len()).map_err(|error| {
                 Failure::Environment(format!(
                     "the schedule lets jobs share GPUs, which needs MPS, but there is {error}"
                 ))

@@ -122,8 +122,8 @@ impl Policy for Driver<'_> {
 
     fn turned(&mut self, run: &mut Run<'_>) {
         let at = run.now();
-        let late = |(place, due): (&TaskPlace, &Instant)| (*due <= at).then_some(*place);
-        let late: Vec<TaskPlace> = self.due.iter().filter_map(late).collect();
+        let if_late = |(place, due): (&TaskPlace, &Instant)| (*due <= at).then_some(*place);
+        let late: Vec<TaskPlace> = self.due.iter().filter_map(if_late).collect();
         // A task that waits for a retry has no process whose limits could expire, so its deadline
         // is checked here.
         for place in late {

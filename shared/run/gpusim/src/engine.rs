@@ -304,8 +304,12 @@ fn first(timers: &[f64]) -> f64 {
 fn jitter(machine: &Machine<'_>, task: usize, step: u32) -> f64 {
     // Windows open after step 0, so pairs begin at odd steps.
     let pair = u64::from(step.div_ceil(2)) << 32 | task as u64;
-    let u = (hash(machine.seed ^ hash(pair)) >> 11) as f64 / (1u64 << 53) as f64;
-    let u = if step.is_multiple_of(2) { u } else { 1.0 - u };
+    let first = (hash(machine.seed ^ hash(pair)) >> 11) as f64 / (1u64 << 53) as f64;
+    let u = if step.is_multiple_of(2) {
+        first
+    } else {
+        1.0 - first
+    };
     // Half width of a uniform distribution is sqrt(3) standard deviations.
     1.0 + machine.tuning.jitter * 3f64.sqrt() * (2.0 * u - 1.0)
 }

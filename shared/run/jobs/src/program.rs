@@ -75,8 +75,8 @@ fn executable(program: &str, folder: &Path, job: &doc::Job) -> Result<(), Missin
     };
     if program.contains('/') {
         let path = folder.join(program);
-        let shown = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
-        let shown = shown.display();
+        let full = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+        let shown = full.display();
         let Ok(facts) = path.metadata() else {
             return Err(missing(
                 format!("there is no program {shown}"),
@@ -118,8 +118,10 @@ fn executable(program: &str, folder: &Path, job: &doc::Job) -> Result<(), Missin
 
 /// The script of an interpreter, and its index in `argv`.
 fn script(argv: &[String]) -> Option<(usize, &str)> {
-    let name = Path::new(argv.first()?).file_name()?.to_str()?;
-    let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let name = Path::new(argv.first()?)
+        .file_name()?
+        .to_str()?
+        .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     if !INTERPRETERS.contains(&name) {
         return None;
     }

@@ -457,8 +457,9 @@ mod tests {
 
     #[test]
     fn reads_log_lines_of_others() {
-        let p = ProgressSource::from_regex(r"trained (?P<samples>\d+) .*loss=(?P<loss>\S+)", UNITS);
-        let mut p = p.unwrap();
+        let mut p =
+            ProgressSource::from_regex(r"trained (?P<samples>\d+) .*loss=(?P<loss>\S+)", UNITS)
+                .unwrap();
         let step = |loss| {
             Some(Message::Step {
                 steps: 1,
@@ -525,8 +526,8 @@ mod tests {
 
     #[test]
     fn a_counter_taken_for_increments_is_doubted_once() {
-        let lines: Vec<String> = (1..20).map(|i| (i * 32).to_string()).collect();
-        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let owned: Vec<String> = (1..20).map(|i| (i * 32).to_string()).collect();
+        let lines: Vec<&str> = owned.iter().map(String::as_str).collect();
         let (_, doubt) = counted("(?P<samples>[0-9]+)", &lines);
         assert!(doubt.unwrap().contains("(32, 64, 96, ...)"));
         for good in [

@@ -115,8 +115,7 @@ fn no_sooner(
 ) -> Option<String> {
     let tasks = || model.workload.tasks.iter().enumerate();
     let now = tasks().map(|(i, t)| {
-        let mut own = launch.assignments().filter(|a| a.planned.id == t.id);
-        let own = own.next()?;
+        let own = launch.assignments().find(|a| a.planned.id == t.id)?;
         Some(setting(i, own.batch, own.share))
     });
     let then = tasks().map(|(i, t)| {

@@ -96,7 +96,7 @@ pub fn run_elastic(
         Some(_) => 1,
         None => workload.device.gpus as usize,
     };
-    let (mut host, neighbours) = open(workload, (kind, count), run, settings, console)?;
+    let (mut host, neighbours) = open(workload, kind, count, run, settings, console)?;
     output.queue()?;
     console.queue()?;
     let provenance = console.provenance(None, Some(host.fingerprint().name));
@@ -105,7 +105,7 @@ pub fn run_elastic(
     let (parts, now) = (elastic.parts, host.now());
     // The session ends before the host is dropped: the host removes the control groups of the run with all processes in
     // them, but the controller may end by itself first.
-    let session = ElasticLaunch::new(workload, settings, (controller, arrivals), logs, parts, now);
+    let session = ElasticLaunch::new(workload, settings, controller, arrivals, logs, parts, now);
     let (played, broken) = session.play(host.as_mut(), &mut recorder, provenance);
     let written = recorder.finish();
     if let Some(others) = neighbours.newcomers() {
@@ -119,7 +119,8 @@ pub fn run_elastic(
 
 fn open(
     workload: &Workload,
-    (kind, count): (DeviceKind, usize),
+    kind: DeviceKind,
+    count: usize,
     run: jobs::RunDir,
     settings: &LaunchSettings,
     console: &Console,
@@ -127,7 +128,7 @@ fn open(
     match kind {
         DeviceKind::Cuda => {
             let together = count > 1 && workload.tasks.iter().any(start::is_together);
-            let mut host = open_gpus(&workload.device, (count, together), settings, run)?;
+            let mut host = open_gpus(&workload.device, count, together, settings, run)?;
             let neighbours = prepare(&mut host, &settings.supervision, console)?;
             Ok((Box::new(host), neighbours))
         }

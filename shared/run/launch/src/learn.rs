@@ -214,11 +214,10 @@ impl Learner {
     fn allowance_s(&self, best_s: f64) -> f64 {
         let prior_s = self.belief.round(&self.prior);
         let all = f64::from(self.rounds) * prior_s * AT_RISK;
-        let saved = self.saved_s;
-        let saved = if saved > 0.0 {
-            REINVESTED * saved
+        let saved = if self.saved_s > 0.0 {
+            REINVESTED * self.saved_s
         } else {
-            saved
+            self.saved_s
         };
         all + saved + (prior_s - best_s)
     }

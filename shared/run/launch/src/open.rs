@@ -27,7 +27,8 @@ use crate::settings::LaunchSettings;
 pub fn run(
     launch: &Launch,
     settings: &LaunchSettings,
-    (rounds, seed): (Range<u32>, u64),
+    rounds: Range<u32>,
+    seed: u64,
     course: Option<Course>,
     output: &mut Output,
     console: &Console,
@@ -39,10 +40,10 @@ pub fn run(
     fits(kind, settings)?;
     match kind {
         DeviceKind::Cpu | DeviceKind::Cuda => {
-            real(launch, kind, settings, (rounds, course), output, console)
+            real(launch, kind, settings, rounds, course, output, console)
         }
         DeviceKind::Sim | DeviceKind::Auto => {
-            simulated(launch, settings, (rounds, seed, course), output, console)
+            simulated(launch, settings, rounds, seed, course, output, console)
         }
         DeviceKind::Replay => Err(environment(
             "the replay device runs no jobs; use cpu, cuda or sim",
@@ -60,7 +61,9 @@ pub(crate) fn fits(kind: DeviceKind, settings: &LaunchSettings) -> Result<(), Fa
 fn simulated(
     launch: &Launch,
     settings: &LaunchSettings,
-    (rounds, seed, course): (Range<u32>, u64, Option<Course>),
+    rounds: Range<u32>,
+    seed: u64,
+    course: Option<Course>,
     output: &mut Output,
     console: &Console,
 ) -> Result<Exit, Failure> {
@@ -111,7 +114,8 @@ fn real(
     launch: &Launch,
     kind: DeviceKind,
     settings: &LaunchSettings,
-    (rounds, course): (Range<u32>, Option<Course>),
+    rounds: Range<u32>,
+    course: Option<Course>,
     output: &mut Output,
     console: &Console,
 ) -> Result<Exit, Failure> {
@@ -219,19 +223,19 @@ fn processors(launch: &Launch, run: RunDir) -> Result<ControlGroups, Failure> {
 fn cuda(launch: &Launch, settings: &LaunchSettings, run: RunDir) -> Result<MpsHost, Failure> {
     let device = &launch.workload.device;
     let count = gpus(launch).max(device.gpus as usize);
-    open_gpus(device, (count, false), settings, run)
+    open_gpus(device, count, false, settings, run)
 }
 
 /// The first `count` GPUs of this machine that MPS can share; `together`: whether a job may be granted several of
 /// them.
 pub(crate) fn open_gpus(
     device: &DeviceSpec,
-    (count, together): (usize, bool),
+    count: usize,
+    together: bool,
     settings: &LaunchSettings,
     run: RunDir,
 ) -> Result<MpsHost, Failure> {
-    let found = discovery::shareable(&device.gpu_names, count);
-    let mut found = found.map_err(|error| {
+    let mut found = discovery::shareable(&device.gpu_names, count).map_err(|error| {
         Failure::Environment(format!(
             "the launch needs {count} of this machine's GPUs (\"gpus\" of the workload's device), \
              but there is {error}"

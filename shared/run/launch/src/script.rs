@@ -38,7 +38,7 @@ pub fn shell_lines(launch: &Launch, rounds: Range<u32>, settings: &LaunchSetting
                 None => "in its turn".to_owned(),
             };
             let task = &assignments[phase.task];
-            let line = phase_line(launch, task, phase.kind, (round, set));
+            let line = phase_line(launch, task, phase.kind, round, set);
             let _ = writeln!(text, "{line} # {planned}");
         }
         let _ = writeln!(text, "wait");
@@ -50,7 +50,8 @@ fn phase_line(
     launch: &Launch,
     task: &Assignment<'_>,
     kind: PhaseKind,
-    (round, set): (u32, &BTreeMap<String, String>),
+    round: u32,
+    set: &BTreeMap<String, String>,
 ) -> String {
     let id = task.planned.id.as_str();
     let job = task.job();
@@ -75,7 +76,7 @@ fn phase_line(
     if let Some(cwd) = job.and_then(|j| j.cwd.as_deref()) {
         words.push(format!("-C {}", shell_word(cwd)));
     }
-    let variables = environment(launch, task, kind, (round, set));
+    let variables = environment(launch, task, kind, round, set);
     // A variable whose name begins with a dash must not become an option.
     if variables.iter().any(|(name, _)| name.starts_with('-')) {
         words.push("--".to_owned());
@@ -104,7 +105,8 @@ pub fn environment(
     launch: &Launch,
     task: &Assignment<'_>,
     kind: PhaseKind,
-    (round, set): (u32, &BTreeMap<String, String>),
+    round: u32,
+    set: &BTreeMap<String, String>,
 ) -> Vec<(String, String)> {
     let device = launch.workload.device.kind;
     let assignment = assignment(launch, task, kind, round);

@@ -90,7 +90,7 @@ impl Rounds<'_> {
             ok &= outcome.ok;
             signal = over.signal;
             if number + 1 < rounds.end && outcome.ok {
-                self.adapt(&mut correction, (number, journal), &outcome.tasks, sink);
+                self.adapt(&mut correction, number, journal, &outcome.tasks, sink);
                 self.learn(number + 1, journal, sink);
             }
             correction.noise.next_round();
@@ -129,7 +129,8 @@ impl Rounds<'_> {
     fn adapt(
         &mut self,
         correction: &mut Correction,
-        (round, journal): (u32, Journal),
+        round: u32,
+        journal: Journal,
         measured: &[TaskSummary],
         sink: &mut dyn Sink,
     ) {

@@ -57,8 +57,8 @@ impl Book {
     /// Share of the device: for a running job the share it was started with, otherwise the maximum that it may get.
     #[must_use]
     pub fn share(&self, entry: &Entry) -> Share {
-        let placed = entry.placed.as_ref().filter(|_| entry.is_running());
-        let placed = placed.map(|placed| placed.share);
+        let place = entry.placed.as_ref().filter(|_| entry.is_running());
+        let placed = place.map(|place| place.share);
         let requested = placed.or(self.asked(entry).and_then(|demand| demand.share));
         requested.map_or(Share::FULL, Share::from_hundredths)
     }

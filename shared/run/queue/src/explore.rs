@@ -258,16 +258,19 @@ impl Explorer {
 
     /// The name of the mix on a device, with one more template.
     pub(crate) fn mix(&self, device: usize, more: Option<&str>) -> String {
-        let all = self.on(device).map(|r| &*r.template).chain(more);
-        let all: BTreeSet<&str> = all.collect();
+        let all: BTreeSet<&str> = self.on(device).map(|r| &*r.template).chain(more).collect();
         all.into_iter().collect::<Vec<_>>().join(AND)
     }
 
     /// Throughput that one more job adds, in units of a job alone.
     pub(crate) fn gain(&self, running: usize, mix: &str) -> f64 {
         let total = |number: usize| {
-            let tried = self.learnt.get(mix)?.tried.iter();
-            let tried = tried.filter(|t| t.at_once == number);
+            let tried = self
+                .learnt
+                .get(mix)?
+                .tried
+                .iter()
+                .filter(|t| t.at_once == number);
             tried.map(|t| t.gives).max_by(f64::total_cmp)
         };
         let usual = |number: usize| (number as f64).powf(USUAL);
@@ -358,13 +361,16 @@ impl Explorer {
         let Some(processors) = &mut self.processors else {
             return;
         };
-        let active = self.runners.iter();
-        let active: BTreeMap<Id, &str> = active.map(|(id, r)| (*id, &*r.template)).collect();
+        let active: BTreeMap<Id, &str> = self
+            .runners
+            .iter()
+            .map(|(id, r)| (*id, &*r.template))
+            .collect();
         processors.look(look, &active, &mut self.learnt, self.most);
     }
 
     /// A job was started on a device under a cap in percent.
-    pub fn started(&mut self, id: Id, template: &str, (device, cap): (usize, u32), now: f64) {
+    pub fn started(&mut self, id: Id, template: &str, device: usize, cap: u32, now: f64) {
         self.learnt_mut(template);
         let runner = Runner {
             template: template.to_owned(),
@@ -527,7 +533,7 @@ impl Explorer {
             let (left, rises) = blocked.unwrap_or((0, true));
             self.lefts.insert(device, left);
             let most = if rises { self.most } else { here.number };
-            self.aim((device, now), here, left, most.max(1));
+            self.aim(device, now, here, left, most.max(1));
         }
     }
 
@@ -556,7 +562,7 @@ impl Explorer {
     }
 
     /// Chooses number and cap of a mix from now on. `left`: waiting jobs; `most`: largest number.
-    fn aim(&mut self, (device, now): (usize, f64), here: At, left: usize, most: usize) {
+    fn aim(&mut self, device: usize, now: f64, here: At, left: usize, most: usize) {
         let Some(mix) = self.mixes.get(here.mix).cloned() else {
             return;
         };

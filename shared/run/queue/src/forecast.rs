@@ -74,8 +74,8 @@ impl<'a> Card<'a> {
         }
         for job in &mut self.jobs {
             let losses = &self.pairs.losses[job.work.template];
-            let lost: f64 = losses.iter().zip(&loads).map(|(l, load)| l * load).sum();
-            let lost = lost - losses[job.work.template] * job.own;
+            let all: f64 = losses.iter().zip(&loads).map(|(l, load)| l * load).sum();
+            let lost = all - losses[job.work.template] * job.own;
             job.rate = beside(job.own, lost, self.pairs.contention, caps);
         }
     }

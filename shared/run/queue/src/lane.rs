@@ -248,7 +248,8 @@ impl Lane {
         &self,
         at: usize,
         room: &Room,
-        (first, kind): (&Kind, &Kind),
+        first: &Kind,
+        kind: &Kind,
         most: u64,
         explorer: &Explorer,
     ) -> bool {
@@ -293,7 +294,8 @@ impl Lane {
     pub(crate) fn take(
         &self,
         room: &mut Room,
-        (kind, promise): (&Kind, Option<u32>),
+        kind: &Kind,
+        promise: Option<u32>,
         id: Option<Id>,
         explorer: &Explorer,
     ) {
@@ -338,7 +340,8 @@ impl Lane {
         &self,
         at: usize,
         room: &Room,
-        (kind, promise): (&Kind, Option<u32>),
+        kind: &Kind,
+        promise: Option<u32>,
         most: u64,
         explorer: &Explorer,
     ) -> Result<(), Wait> {

@@ -98,8 +98,8 @@ impl Metrics {
             if tight && !number.contains('.') {
                 continue;
             }
-            let words = if is_pair { "" } else { part("words") };
-            let words: Vec<&str> = words
+            let named = if is_pair { "" } else { part("words") };
+            let words: Vec<&str> = named
                 .split(' ')
                 .filter(|w| !w.is_empty() && !LEVELS.contains(w))
                 .collect();

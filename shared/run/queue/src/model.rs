@@ -136,8 +136,10 @@ impl Model {
 
     /// Loss of a pair that was not measured.
     fn usual_loss(&self, template: usize, other: usize) -> f64 {
-        let own = |at| self.values.get(&Parameter::Loss(at, at));
-        let own = |at| own(at).copied().unwrap_or(LOSS.0);
+        let own = |at| {
+            let known = self.values.get(&Parameter::Loss(at, at));
+            known.copied().unwrap_or(LOSS.0)
+        };
         match template == other {
             true => LOSS.0,
             false => (own(template) * own(other)).sqrt(),
@@ -212,8 +214,7 @@ impl Model {
         let mut busy = number as f64;
         // Each step halves the distance from the solution.
         for _ in 0..if mix.startup > 0.0 { 5 } else { 0 } {
-            let part = works(busy) / (mix.startup + works(busy));
-            let part = part.max(LEAST_WORK);
+            let part = (works(busy) / (mix.startup + works(busy))).max(LEAST_WORK);
             busy = (0.5 * (busy + number as f64 * part)).max(1.0);
         }
         (mix.startup + works(busy), busy)
@@ -233,8 +234,10 @@ impl Model {
         known: &Sharing,
         mut number: impl FnMut(&str) -> usize,
     ) {
-        let losses = known.losses.iter();
-        let losses = losses.map(|(other, loss)| (Parameter::Loss(template, number(other)), *loss));
+        let losses = known
+            .losses
+            .iter()
+            .map(|(other, loss)| (Parameter::Loss(template, number(other)), *loss));
         self.earlier.extend(losses);
         self.earlier.insert(Parameter::Knee(template), known.knee);
         self.earlier.insert(Parameter::Contention, known.contention);
@@ -349,8 +352,11 @@ impl Data {
             let client = position(&mut data.clients, (rate.template, rate.cap));
             let crowd = &crowds[&rate.crowd];
             let cell = *known.entry((client, rate.crowd)).or_insert_with(|| {
-                let caps = crowd.iter().map(|(_, cap, count)| count * f64::from(*cap));
-                let caps = caps.sum::<f64>() / 100.0;
+                let caps = crowd
+                    .iter()
+                    .map(|(_, cap, count)| count * f64::from(*cap))
+                    .sum::<f64>()
+                    / 100.0;
                 let parts = crowd.iter().map(|&(other, cap, count)| {
                     data.parameters.push(Parameter::Loss(rate.template, other));
                     (position(&mut data.clients, (other, cap)), count)

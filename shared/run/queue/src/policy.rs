@@ -111,10 +111,10 @@ impl Policy {
             let known = kinds.iter().position(|(name, _)| *name == device.kind);
             let kind = known.unwrap_or_else(|| {
                 let learnt = learnt.get(&device.kind).cloned().unwrap_or_default();
-                let explorer = Explorer::new(learnt, device.clients.min(limits.most));
+                let whole = Explorer::new(learnt, device.clients.min(limits.most));
                 let explorer = match device.cores {
-                    Some(cores) => explorer.on_processors(cores),
-                    None => explorer,
+                    Some(cores) => whole.on_processors(cores),
+                    None => whole,
                 };
                 kinds.push((device.kind.clone(), explorer));
                 kinds.len() - 1
@@ -200,8 +200,9 @@ impl Policy {
         if gpus.len() < 2 {
             return;
         }
-        let peaks = gpus.iter().flat_map(|explorer| explorer.learnt());
-        let peaks: Vec<(String, u64)> = peaks
+        let peaks: Vec<(String, u64)> = gpus
+            .iter()
+            .flat_map(|explorer| explorer.learnt())
             .filter(|(_, learnt)| !learnt.growing)
             .filter_map(|(template, learnt)| Some((template.clone(), learnt.peak?)))
             .collect();
@@ -317,7 +318,7 @@ impl Policy {
                 continue;
             };
             let explorer = &mut self.kinds[lane.kind].1;
-            explorer.started(id, template, (at, cap), now);
+            explorer.started(id, template, at, cap, now);
             if explorer.running(at) > 1 {
                 self.beside.extend(explorer.ids(at));
             }
@@ -356,8 +357,8 @@ impl Policy {
     /// wait again as if they had not been started.
     pub fn exited(&mut self, book: &Book, entry: &Entry, gone: Gone, now: f64) -> Record {
         let id = entry.job.id;
-        let again = !entry.cancelled && !book.demand(entry).once;
-        let again = again.then(|| self.again(entry, &gone)).flatten();
+        let may_start_again = !entry.cancelled && !book.demand(entry).once;
+        let again = may_start_again.then(|| self.again(entry, &gone)).flatten();
         if !gone.out_of_memory {
             self.remember(entry, gone.peak);
         }

@@ -80,8 +80,7 @@ impl Ended {
     /// Message for the user in addition to the exit status: why it failed, and what it left behind.
     #[must_use]
     pub fn reason(&self, why: Option<&str>) -> Option<String> {
-        let stayed = "it was done and did not end; it was stopped";
-        let stayed = Some(stayed).filter(|_| self.outstayed);
+        let stayed = Some("it was done and did not end; it was stopped").filter(|_| self.outstayed);
         reason(&[why, stayed], &self.strays)
     }
 

@@ -120,8 +120,8 @@ fn with_columns(round: u32, rows: &[Row], left_out: &[&str], width: Option<u16>)
         "left",
         "restarts",
     ];
-    let shown = |i: &usize| !left_out.contains(&headings[*i]);
-    let shown: Vec<usize> = (0..headings.len()).filter(shown).collect();
+    let is_shown = |i: &usize| !left_out.contains(&headings[*i]);
+    let shown: Vec<usize> = (0..headings.len()).filter(is_shown).collect();
     table.set_header(shown.iter().map(|i| headings[*i]));
     for row in rows {
         let cells = row.cells();

@@ -232,8 +232,8 @@ impl<K: Copy + Ord + fmt::Debug> Runner<'_, K> {
             }
             return policy.postpone(turn);
         }
-        let late = |(&job, watch): (&JobId, &Watch<K>)| Some((job, watch.late(now)?));
-        let late: Vec<(JobId, Late)> = self.running.iter().filter_map(late).collect();
+        let if_late = |(&job, watch): (&JobId, &Watch<K>)| Some((job, watch.late(now)?));
+        let late: Vec<(JobId, Late)> = self.running.iter().filter_map(if_late).collect();
         for (job, late) in late {
             let ending = match self.running.get(&job) {
                 Some(watch) if watch.finished => Ending::Outstayed,

@@ -120,8 +120,12 @@ impl CpuTrainer {
             rate: self.learning_rate / batch as f32,
             momentum: self.momentum,
         };
-        let parameters = (&mut self.weights[..], &mut self.velocity[..]);
-        step.apply(&mut self.threads, parameters, &gradients);
+        step.apply(
+            &mut self.threads,
+            &mut self.weights,
+            &mut self.velocity,
+            &gradients,
+        );
         Step {
             loss: outcome.loss / batch as f64,
             norms,
@@ -191,8 +195,12 @@ impl CpuTrainer {
             rate: self.learning_rate / batch as f32,
             momentum: self.momentum,
         };
-        let parameters = (&mut self.weights[..], &mut self.velocity[..]);
-        step.apply(&mut self.threads, parameters, &[sum]);
+        step.apply(
+            &mut self.threads,
+            &mut self.weights,
+            &mut self.velocity,
+            &[sum],
+        );
     }
 
     /// Gradients of the lanes over their parts of `rows` samples: the number of lanes with a part, and their results.
@@ -231,7 +239,8 @@ impl Descent {
     fn apply(
         &self,
         threads: &mut ThreadPool,
-        (weights, velocity): (&mut [f32], &mut [f32]),
+        weights: &mut [f32],
+        velocity: &mut [f32],
         gradients: &[&[f32]],
     ) {
         let size = weights.len().div_ceil(gradients.len());

@@ -81,7 +81,7 @@ impl CudaTrainer {
                     .write(&mut loaded, WEIGHTS, &data::weights(&starts, seed))?;
             }
             let (images, labels) =
-                data::images(batch.get(), image, classes, (seed, self.training.round));
+                data::images(batch.get(), image, classes, seed, self.training.round);
             self.gpu.write(&mut loaded, INPUT, &images)?;
             self.gpu.write(&mut loaded, LABELS, &labels)?;
             self.loaded = Some((batch, loaded));

@@ -207,8 +207,8 @@ fn simulate(sim: &mut Sim, running: &[Setting]) -> Result<Vec<f64>, String> {
 
 fn source(timeline: &Timeline) -> Result<Source, String> {
     let plan = &timeline.plan;
-    let planned = |i| plan.given(i).throughput.map(|e| e.mean.get());
-    let planned: Option<Vec<f64>> = (0..plan.tasks.len()).map(planned).collect();
+    let rate = |i| plan.given(i).throughput.map(|e| e.mean.get());
+    let planned: Option<Vec<f64>> = (0..plan.tasks.len()).map(rate).collect();
     match (&plan.model, planned) {
         (_, Some(rates)) if timeline.rates == RatesKind::Fixed && !other_batches(timeline) => {
             Ok(Source::Fixed(rates))

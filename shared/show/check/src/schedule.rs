@@ -35,7 +35,7 @@ pub fn judge(schedule: &Schedule, j: &mut Judge) {
         let group = &schedule.cluster.groups[groups[task.gpu]];
         let work = worked.works[i];
         j.field("assignments", |j| {
-            j.index(i, |j| durations(schedule, (task, work), (group, *pace), j))
+            j.index(i, |j| durations(schedule, task, work, group, *pace, j))
         });
     }
     gangs::judge(schedule, &groups, j);
@@ -59,8 +59,10 @@ fn lasts(duration: f64, expected: f64, scale: f64, noise: f64) -> bool {
 
 fn durations(
     schedule: &Schedule,
-    (task, work): (&ScheduledTask, f64),
-    (group, pace): (&GpuGroup, Option<(f64, f64)>),
+    task: &ScheduledTask,
+    work: f64,
+    group: &GpuGroup,
+    pace: Option<(f64, f64)>,
     j: &mut Judge,
 ) {
     let job = &schedule.cluster.jobs[task.job];

@@ -31,8 +31,8 @@ fn jobs() -> Value {
 /// The same jobs, all of which but the gang may share a GPU.
 fn sharing_jobs() -> Value {
     let mut cluster = jobs();
-    let pairs = [["a", "b"], ["a", "pool"], ["b", "pool"]];
-    let pairs = pairs.map(|pair| json!({"jobs": pair, "type": "t", "rates": [0.9, 0.9]}));
+    let pairs = [["a", "b"], ["a", "pool"], ["b", "pool"]]
+        .map(|pair| json!({"jobs": pair, "type": "t", "rates": [0.9, 0.9]}));
     cluster["sharing"] = pairs.to_vec().into();
     cluster
 }

@@ -65,8 +65,10 @@ fn command(folder: &Path, schedule: &[u8], more: &[&str]) -> Command {
 fn run(folder: &Path, schedule: &[u8], more: &[&str]) -> (Output, Vec<Value>) {
     let output = command(folder, schedule, more).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let events = text.lines().map(|l| serde_json::from_str(l).unwrap());
-    let events = events.collect();
+    let events = text
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
     (output, events)
 }
 
@@ -126,8 +128,8 @@ fn a_gang_runs_at_once_and_again_as_a_whole_when_one_fails() {
 #[test]
 fn three_jobs_on_four_emulated_gpus() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hare");
-    let cluster = fs::read_to_string(folder.join("jobs.json")).unwrap();
-    let cluster: Value = serde_json::from_str(&cluster).unwrap();
+    let text = fs::read_to_string(folder.join("jobs.json")).unwrap();
+    let cluster: Value = serde_json::from_str(&text).unwrap();
     let temporary = tempfile::tempdir().unwrap();
     fs::copy(folder.join("task.sh"), temporary.path().join("task.sh")).unwrap();
     let measure = |policy: &str| {
@@ -232,8 +234,8 @@ fn processes_of_a_pool_are_parked_between_tasks() {
     assert!(pids(&events) <= 8, "{events:?}");
     // Only the other processes end with a task.
     assert_eq!(count(&events, "exit"), 2);
-    let told = fs::read_to_string(folder.path().join("told.b")).unwrap();
-    let mut told: Vec<&str> = told.lines().collect();
+    let text = fs::read_to_string(folder.path().join("told.b")).unwrap();
+    let mut told: Vec<&str> = text.lines().collect();
     told.sort_unstable();
     let rounds = (0..6).flat_map(|r| [format!("{r}.0"), format!("{r}.1")]);
     assert_eq!(told, rounds.collect::<Vec<_>>());

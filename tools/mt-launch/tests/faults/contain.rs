@@ -111,8 +111,10 @@ fn a_killed_launcher_leaves_no_stray_and_no_daemon() {
             corner.processes() == 0 && corner.run_dirs().is_empty() && daemons.is_empty()
         });
         wait_until("the folder of the daemon is left", || {
-            let roots = std::fs::read_dir(corner.dir.path()).unwrap().flatten();
-            let mut roots = roots.filter(|e| e.file_name().to_string_lossy().starts_with("mt-mps"));
+            let mut roots = std::fs::read_dir(corner.dir.path())
+                .unwrap()
+                .flatten()
+                .filter(|e| e.file_name().to_string_lossy().starts_with("mt-mps"));
             let runs = std::fs::read_dir(roots.next().unwrap().path()).unwrap();
             runs.flatten().all(|e| !e.path().is_dir())
         });
@@ -196,8 +198,9 @@ fn a_working_directory_that_is_not_there_is_told_as_such() {
     needs_cgroups!();
     let corner = Corner::new();
     let plan = corner.plan(&[job("a", GOOD)]);
-    let text = std::fs::read_to_string(&plan).unwrap();
-    let text = text.replace(r#""job":{"argv""#, r#""job":{"cwd":"/no/such","argv""#);
+    let text = std::fs::read_to_string(&plan)
+        .unwrap()
+        .replace(r#""job":{"argv""#, r#""job":{"cwd":"/no/such","argv""#);
     std::fs::write(&plan, text).unwrap();
     let ran = ran(corner.command(&["--restarts", "0"]).output().unwrap());
     assert_eq!(ran.code, Some(1));

@@ -91,8 +91,8 @@ impl Case<'_> {
         let arrival = |(id, at, steps): &(&str, f64, u32)| {
             format!(r#"{{"event":"arrive","time_s":{at},"task":"{id}","total_steps":{steps}}}"#)
         };
-        let arrivals: Vec<String> = self.tasks.iter().map(arrival).collect();
-        let arrivals = format!("{}\n{}", arrivals.join("\n"), self.refused);
+        let known: Vec<String> = self.tasks.iter().map(arrival).collect();
+        let arrivals = format!("{}\n{}", known.join("\n"), self.refused);
         fs::write(self.corner.path("arrivals"), arrivals).unwrap();
         let mut command = self.corner.command(self.arguments);
         command.args(["--logs", "logs", "--arrivals", "arrivals"]);
@@ -564,8 +564,7 @@ fn a_training_goes_on_without_a_lost_gpu_and_with_a_found_one() {
         "cat > heard".to_owned(),
     ];
     // The controller makes no decision about the loss: the training keeps the remaining three.
-    let script = script.join("\n").replace("*'\"x\"'*", "*");
-    let script = script.replace(
+    let script = script.join("\n").replace("*'\"x\"'*", "*").replace(
         "cat > heard",
         &[
             heard("found", "x").replace("*'\"x\"'*", "*"),

@@ -23,8 +23,8 @@ fn attendants(corner: &Corner) -> Vec<i32> {
     let all = fs::read_dir("/proc").unwrap().flatten();
     let pids = all.filter_map(|e| e.file_name().to_str()?.parse().ok());
     pids.filter(|pid: &i32| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let line = text(&line);
+        let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = text(&bytes);
         line.contains("\0attend\0") && line.contains(&runs)
     })
     .collect()

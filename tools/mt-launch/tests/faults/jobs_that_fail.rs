@@ -321,8 +321,8 @@ fn jobs_get_what_they_are_kept_and_set_and_what_is_left_out_is_told() {
     let corner = Corner::new();
     let script = format!("echo \"seen $SITE_A $SITE_B $WANDB_MODE $CORNER.\"; {GOOD}");
     corner.plan(&[job("a", &script)]);
-    let logs = corner.path("logs");
-    let logs = logs.to_str().unwrap();
+    let folder = corner.path("logs");
+    let logs = folder.to_str().unwrap();
     let mut command = corner.command(&[
         "--logs",
         logs,

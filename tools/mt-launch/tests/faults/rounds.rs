@@ -186,8 +186,13 @@ fn a_round_takes_what_the_timeline_says_and_overlap_gains_what_it_says() {
         }
     }
     // Trainings that share the processors with as many others take longer than planned.
-    let load = fs::read_to_string("/proc/loadavg").unwrap();
-    let load: f64 = load.split(' ').next().unwrap().parse().unwrap();
+    let load: f64 = fs::read_to_string("/proc/loadavg")
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
     let cores = std::thread::available_parallelism().unwrap().get();
     if load > 2.0 * cores as f64 {
         return testkit::skipped("quiet", format!("the load of {cores} processors is {load}"));

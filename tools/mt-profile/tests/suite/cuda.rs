@@ -129,8 +129,8 @@ fn how_the_gpu_is_used_stands_beside_every_sample() {
     if !bench.fake.build_nvml() {
         return;
     }
-    let workload = bench.workload();
-    let workload = workload.to_string_lossy();
+    let path = bench.workload();
+    let workload = path.to_string_lossy();
     let arguments = [&SHORT[..], &[&*workload]].concat();
     for (gpm, counters) in [
         (

@@ -65,8 +65,8 @@ fn a_profiler_that_is_killed_or_loses_its_terminal_leaves_nothing() {
         let mark = format!("FOLDER={name}");
         let left = || jobs::process::with_variable(|v| v == mark.as_bytes()).len();
         let runs = || {
-            let mut base = fs::read_dir(folder.path()).unwrap().flatten();
-            let base = base.find(|e| e.file_name().to_string_lossy().starts_with("mt-tools-"));
+            let mut entries = fs::read_dir(folder.path()).unwrap().flatten();
+            let base = entries.find(|e| e.file_name().to_string_lossy().starts_with("mt-tools-"));
             base.map_or(0, |b| {
                 let all = fs::read_dir(b.path()).unwrap().flatten();
                 all.filter(|e| e.path().is_dir()).count()

@@ -240,8 +240,8 @@ impl Chain<'_> {
 
     /// Launches a document once, with its events in a separate file.
     fn one(&mut self, what: &str, more: &[&str], shown: &mut Vec<String>) -> Result<(), Failure> {
-        let events = names().find(|name| !self.folder.join(name).exists());
-        let events = self.at(&events.unwrap_or_default());
+        let free = names().find(|name| !self.folder.join(name).exists());
+        let events = self.at(&free.unwrap_or_default());
         let what = self.at(what);
         self.launch_into(&what, events, more, shown)
     }
@@ -254,9 +254,11 @@ impl Chain<'_> {
         more: &[&str],
         shown: &mut Vec<String>,
     ) -> Result<(), Failure> {
-        let logs = self.args.logs.clone();
-        let logs = logs.unwrap_or_else(|| self.folder.join("logs"));
-        let logs = logs.display().to_string();
+        let chosen = self.args.logs.clone();
+        let logs = chosen
+            .unwrap_or_else(|| self.folder.join("logs"))
+            .display()
+            .to_string();
         let mut words = vec![what, "-o", &events, "--logs", &logs];
         words.extend(["--keep-env", WHOLE_ENVIRONMENT]);
         let device = self.args.device.map(word);
@@ -311,8 +313,8 @@ impl Chain<'_> {
             more.extend(["--round", &first]);
         }
         more.extend(earlier.iter().flat_map(|run| ["--known", run]));
-        let events = names().find(|name| !self.folder.join(name).exists());
-        let events = self.at(&events.unwrap_or_default());
+        let free = names().find(|name| !self.folder.join(name).exists());
+        let events = self.at(&free.unwrap_or_default());
         let workload = self.args.workload.display().to_string();
         self.launch_into(&workload, events, &more, shown)
     }
@@ -322,8 +324,11 @@ impl Chain<'_> {
 /// measuring are given; the device is simulated, where nothing is trained and the plan is the goal; there are several
 /// GPUs, for which only a plan divides the tasks; or the folder contains an earlier run that has measured.
 fn learns(args: &RunArgs, folder: &Path, console: &Console) -> bool {
-    let measures = args.measure_first || args.no_launch || args.objective.is_some();
-    let measures = measures || args.budget.is_some() || args.window.is_some();
+    let measures = args.measure_first
+        || args.no_launch
+        || args.objective.is_some()
+        || args.budget.is_some()
+        || args.window.is_some();
     // A workload that can be read only once is left to mt-profile, which also reports its errors.
     if measures || !args.workload.is_file() || folder.join("profile.ndjson").exists() {
         return false;
@@ -372,8 +377,8 @@ fn folder(args: &RunArgs) -> Result<PathBuf, Failure> {
         }
         let runs = fs::read_dir(&folder).map_err(|error| Failure::file(&folder, &error))?;
         for run in runs.flatten() {
-            let name = run.file_name();
-            let name = name.to_string_lossy();
+            let file = run.file_name();
+            let name = file.to_string_lossy();
             if name.starts_with("run") && name.ends_with(".ndjson") {
                 // If a file remains, the tool that would write it reports the error.
                 fs::remove_file(run.path()).ok();

@@ -140,8 +140,8 @@ fn table<'a>(rows: &[&'a Row]) -> Table<'a> {
         };
         TableRow::new(cells).style(style)
     });
-    let id = rows.iter().map(|row| row.id.chars().count()).max();
-    let id = u16::try_from(id.unwrap_or(0).clamp(5, 16)).unwrap_or(16);
+    let longest = rows.iter().map(|row| row.id.chars().count()).max();
+    let id = u16::try_from(longest.unwrap_or(0).clamp(5, 16)).unwrap_or(16);
     let widths = [id, 11, 7, 5, BAR as u16 + 5, 7, 5]
         .map(Constraint::Length)
         .into_iter()

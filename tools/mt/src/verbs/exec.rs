@@ -62,8 +62,8 @@ pub fn exec(args: &ExecArgs, console: &Console) -> Result<Exit, Failure> {
 /// outlives its terminal), or if the parent has already gone.
 fn parent(process: Identity) -> Option<Identity> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let ignored = status.lines().find_map(|l| l.strip_prefix("SigIgn:"))?;
-    let ignored = u64::from_str_radix(ignored.trim(), 16).ok()?;
+    let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:"))?;
+    let ignored = u64::from_str_radix(mask.trim(), 16).ok()?;
     // SIGHUP is the first signal.
     let parent = process.parent().filter(|&pid| pid > 1 && ignored & 1 == 0);
     Identity::of(parent?)

@@ -45,12 +45,13 @@ pub(crate) struct Changed {
 
 /// Job numbers as ranges, as `mt cancel` reads them, so that 300 jobs need only a few words.
 pub(crate) fn ranges(ids: &[Id]) -> String {
-    let ranges = ids.chunk_by(|a, b| a.0 + 1 == b.0);
-    let ranges = ranges.map(|range| match range {
-        [first, .., last] => format!("{first}-{last}"),
-        [id] => id.to_string(),
-        [] => String::new(),
-    });
+    let ranges = ids
+        .chunk_by(|a, b| a.0 + 1 == b.0)
+        .map(|range| match range {
+            [first, .., last] => format!("{first}-{last}"),
+            [id] => id.to_string(),
+            [] => String::new(),
+        });
     ranges.collect::<Vec<_>>().join(" ")
 }
 

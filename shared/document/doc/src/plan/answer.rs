@@ -274,8 +274,11 @@ fn given(wire: &wire::PlanTask, c: &mut Checker) -> Option<Given> {
     let batch = c.optional_unit("batch", wire.batch, Batch::new);
     let share = c.optional_unit("share_percent", wire.share_percent, Share::from_percent);
     let throughput = optional(c, "throughput", wire.throughput.as_ref(), estimate);
-    let solo = wire.solo_samples_per_s;
-    let solo = c.optional_unit("solo_samples_per_s", solo, SamplesPerSec::new);
+    let solo = c.optional_unit(
+        "solo_samples_per_s",
+        wire.solo_samples_per_s,
+        SamplesPerSec::new,
+    );
     Some(Given {
         batch: batch?,
         share: share?,
@@ -286,10 +289,14 @@ fn given(wire: &wire::PlanTask, c: &mut Checker) -> Option<Given> {
 
 fn estimate(wire: &wire::Estimate, c: &mut Checker) -> Option<Estimate> {
     let mean = c.unit("samples_per_s", SamplesPerSec::new(wire.samples_per_s));
-    let low = SamplesPerSec::new(wire.low_samples_per_s);
-    let low = c.unit("low_samples_per_s", low);
-    let high = SamplesPerSec::new(wire.high_samples_per_s);
-    let high = c.unit("high_samples_per_s", high);
+    let low = c.unit(
+        "low_samples_per_s",
+        SamplesPerSec::new(wire.low_samples_per_s),
+    );
+    let high = c.unit(
+        "high_samples_per_s",
+        SamplesPerSec::new(wire.high_samples_per_s),
+    );
     Some(Estimate {
         mean: mean?,
         low: low?,

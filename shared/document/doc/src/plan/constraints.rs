@@ -25,8 +25,10 @@ pub struct Constraints {
 }
 
 pub(super) fn constraints(wire: &wire::Constraints, c: &mut Checker) -> Option<Constraints> {
-    let step = Share::from_percent(wire.share_step_percent);
-    let step = c.unit("share_step_percent", step);
+    let step = c.unit(
+        "share_step_percent",
+        Share::from_percent(wire.share_step_percent),
+    );
     let rv = c.optional_unit("rv_percent", wire.rv_percent, TotalShare::from_percent);
     let floor = c.optional_unit("starvation_floor", wire.starvation_floor, part_of_solo);
     let memory = c.optional_unit("memory_bytes", wire.memory_bytes, Bytes::new);

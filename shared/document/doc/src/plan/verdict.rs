@@ -137,8 +137,10 @@ fn work_alone(wire: &wire::WorkAlone, c: &mut Checker) -> Option<WorkAlone> {
     let id = c.unit("id", TaskId::new(&wire.id));
     let samples = c.unit("samples", positive(wire.samples));
     let batch = c.unit("batch", Batch::new(wire.batch));
-    let solo = SamplesPerSec::new(wire.solo_samples_per_s).and_then(above_zero);
-    let solo = c.unit("solo_samples_per_s", solo);
+    let solo = c.unit(
+        "solo_samples_per_s",
+        SamplesPerSec::new(wire.solo_samples_per_s).and_then(above_zero),
+    );
     Some(WorkAlone {
         id: id?,
         samples: samples?,

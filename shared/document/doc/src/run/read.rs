@@ -202,8 +202,8 @@ fn ending(f: &mut Fields<'_>) -> Option<EventPayload> {
         |w| &mut w.planned_makespan_s,
         Seconds::new,
     );
-    let learning = f.wire.learning.take();
-    let learning = optional(f.c, "learning", learning.as_ref(), learning_of);
+    let written = f.wire.learning.take();
+    let learning = optional(f.c, "learning", written.as_ref(), learning_of);
     Some(EventPayload::Round {
         round: round?,
         ok: ok?,
@@ -326,8 +326,8 @@ fn progress(f: &mut Fields<'_>) -> Option<TaskProgress> {
     let rate = f.rate("samples_per_s", |w| &mut w.samples_per_s);
     let trained = f.may("seconds", |w| &mut w.seconds, Seconds::new);
     let batch = f.may("batch", |w| &mut w.batch, Batch::new);
-    let gradient = f.wire.gradient.take();
-    let gradient = optional(f.c, "gradient", gradient.as_ref(), crate::profile::gradient);
+    let written = f.wire.gradient.take();
+    let gradient = optional(f.c, "gradient", written.as_ref(), crate::profile::gradient);
     Some(TaskProgress {
         gradient: gradient?,
         loss: f.wire.loss.take(),

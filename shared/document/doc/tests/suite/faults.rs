@@ -67,8 +67,7 @@ proptest! {
             expected.insert(("$.link.down_bps".to_owned(), Code::OutOfRange));
             expected.insert(("$.link.up_bps".to_owned(), Code::OutOfRange));
         }
-        let found = faults_of(&value);
-        let found: BTreeSet<_> = found
+        let found: BTreeSet<_> = faults_of(&value)
             .iter()
             // Two broken tasks may now have the same name, which is a fault of its own.
             .filter(|f| f.code != Code::Duplicate)

@@ -91,15 +91,15 @@ fn documents(input: &[u8]) -> String {
 
 #[test]
 fn fuzz_documents() {
-    let folders = corpus("documents");
-    let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
+    let paths = corpus("documents");
+    let folders: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
     fuzz("documents", &folders, documents);
 }
 
 #[test]
 fn fuzz_forms_for_people() {
-    let folders = corpus("forms");
-    let mut folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
+    let paths = corpus("forms");
+    let mut folders: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/forms-corpus");
     folders.push(&own);
     fuzz("forms", &folders, |input| {

@@ -74,13 +74,14 @@ pub fn names() -> impl Strategy<Value = Vec<String>> {
 }
 
 pub fn provenance() -> impl Strategy<Value = Vec<Provenance>> {
-    let one = (text(), text(), option::of(any::<u64>()), option::of(text()));
-    let one = one.prop_map(|(tool, version, seed, device)| Provenance {
-        tool,
-        version,
-        seed,
-        device,
-    });
+    let one = (text(), text(), option::of(any::<u64>()), option::of(text())).prop_map(
+        |(tool, version, seed, device)| Provenance {
+            tool,
+            version,
+            seed,
+            device,
+        },
+    );
     vec(one, 0..3)
 }
 

@@ -27,8 +27,9 @@ where
     prop_assert_eq!(String::from_utf8(line).unwrap(), format!("{text}\n"));
     let mut pretty = Vec::new();
     write_pretty(&mut pretty, document).unwrap();
-    let again = Documents::<_, D>::new(Frames::new(&pretty[..], "t"));
-    let again: Vec<D> = again.map(|d| d.unwrap()).collect();
+    let again: Vec<D> = Documents::<_, D>::new(Frames::new(&pretty[..], "t"))
+        .map(|d| d.unwrap())
+        .collect();
     prop_assert_eq!(&again[0], document);
     Ok(())
 }
@@ -307,8 +308,12 @@ fn all_tasks_of_a_job_have_entries_for_the_same_rounds_in_memory() {
     let read = documents.next().unwrap().unwrap();
     assert_eq!(read.tasks(), 1_400_000);
     let of = |task: u32| {
-        let own = read.assignments.iter().filter(|a| a.task == task);
-        let mut own: Vec<(u32, u32)> = own.map(|a| (a.round, a.rounds)).collect();
+        let mut own: Vec<(u32, u32)> = read
+            .assignments
+            .iter()
+            .filter(|a| a.task == task)
+            .map(|a| (a.round, a.rounds))
+            .collect();
         own.sort_unstable();
         own
     };

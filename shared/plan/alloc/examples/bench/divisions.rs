@@ -66,8 +66,9 @@ pub fn rows() -> Result<Vec<Row>, BenchError> {
 /// error if a division is behind a rule, or more than [`MOST_BEHIND`] behind the best.
 pub fn fitted_rows(which: Option<(u64, u64)>) -> Result<Vec<Row>, BenchError> {
     let (seed, count) = which.unwrap_or((MIXES_SEED, MIXES));
-    let mixes = (seed..seed + count).map(|seed| Mix::draw(TASKS, seed));
-    let mixes = mixes.collect::<Result<Vec<_>, _>>()?;
+    let mixes = (seed..seed + count)
+        .map(|seed| Mix::draw(TASKS, seed))
+        .collect::<Result<Vec<_>, _>>()?;
     let mut rows = Vec::new();
     for (name, objective) in FITTED_OBJECTIVES {
         let each = mixes.iter().map(|mix| Draw::of_mix(mix, objective));

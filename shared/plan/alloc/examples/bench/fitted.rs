@@ -34,8 +34,10 @@ impl Mix {
         let mut models = Network::CATALOGUE.to_vec();
         models.shuffle(&mut rng);
         models.truncate(tasks);
-        let sizes = SIZES.map(Batch::new).into_iter();
-        let sizes: Vec<Batch> = sizes.collect::<Result<_, _>>()?;
+        let sizes: Vec<Batch> = SIZES
+            .map(Batch::new)
+            .into_iter()
+            .collect::<Result<_, _>>()?;
         let mut programs = Vec::new();
         let mut specs = Vec::new();
         for model in models {

@@ -128,10 +128,10 @@ fn rates(plan: &Plan, predictor: &Predictor, model: &Model, places: Vec<usize>) 
     let (batches, shares): (Vec<Batch>, Vec<Share>) = settings(plan).into_iter().unzip();
     let gpus: Vec<u32> = plan.tasks.iter().map(|t| t.gpu.unwrap_or(0)).collect();
     let n = batches.len();
-    let rates = ModelRates::new(predictor, places, shares, &gpus);
+    let sharing = ModelRates::new(predictor, places, shares, &gpus);
     let rates = match model.workload.device.kind {
-        DeviceKind::Cpu => rates.that_divide(),
-        _ => rates,
+        DeviceKind::Cpu => sharing.that_divide(),
+        _ => sharing,
     };
     let row = |set: u64| {
         let active: Vec<usize> = (0..n).filter(|i| set >> i & 1 == 1).collect();

@@ -73,8 +73,9 @@ pub fn plan_workload<C: Throughput + ?Sized>(
         return Ok(written(workload, Vec::new(), Answer::Infeasible(none)));
     }
     let parts = &best.parts;
-    let rates = (&penalised, &judged);
-    let mut found = feasible(rates, workload, &problem, request, parts, search)?;
+    let mut found = feasible(
+        &penalised, &judged, workload, &problem, request, parts, search,
+    )?;
     found.alternatives = best.alternatives;
     found.candidates = candidates;
     let tasks = tasks(workload, parts, loads.as_deref());

@@ -50,7 +50,8 @@ pub(super) fn written(workload: &Workload, tasks: Vec<PlanTask>, answer: Answer)
 /// The result and its comparisons, without alternatives. Searches use the first rates, which may have a penalty;
 /// everything else uses the second, which have none.
 pub(super) fn feasible<C: Throughput + ?Sized, R: Throughput + ?Sized>(
-    (penalised, rates): (&DomainPenalty<'_, C>, &R),
+    penalised: &DomainPenalty<'_, C>,
+    rates: &R,
     workload: &Workload,
     problem: &Problem,
     request: &Request,

@@ -105,8 +105,8 @@ mod tests {
     #[test]
     fn who_has_reached_its_target_leaves() {
         let found = phases(&[5.0, 2.0, 5.0]);
-        let wanted = [(vec![0, 1, 2], 2.0), (vec![0, 2], 3.0)];
-        let wanted = wanted.map(|(active, rounds)| Phase { active, rounds });
+        let wanted = [(vec![0, 1, 2], 2.0), (vec![0, 2], 3.0)]
+            .map(|(active, rounds)| Phase { active, rounds });
         assert_eq!(found, wanted);
         assert_eq!(times(&found, &[10.0, 4.0], 3), [32.0, 20.0, 32.0]);
     }

@@ -311,9 +311,9 @@ fn finish<C: Throughput + ?Sized>(
         proven &= outcome.report.proof != Proof::NotProven || exact;
         // The earlier search of the subset may have found a better choice than this one.
         let known = subsets.known.get(&set).cloned().flatten();
-        let best = outcome.solutions.into_iter().next();
-        let best = if worth(best.as_ref()) >= worth(known.as_ref()) {
-            best
+        let found = outcome.solutions.into_iter().next();
+        let best = if worth(found.as_ref()) >= worth(known.as_ref()) {
+            found
         } else {
             known
         };

@@ -190,8 +190,10 @@ fn progress<C: Throughput + ?Sized>(
     let last = problem.objective == ObjectiveKind::ProgressLast;
     if tasks.iter().any(|t| t.samples.is_none()) {
         let relative = |i: usize| {
-            let alone = problem.sizes(i).into_iter();
-            let alone = alone.map(|b| rates.solo(i, b) * worth(i, b));
+            let alone = problem
+                .sizes(i)
+                .into_iter()
+                .map(|b| rates.solo(i, b) * worth(i, b));
             p[i] * worth(i, settings[i].batch) / alone.fold(0.0, f64::max)
         };
         let all: Vec<f64> = (0..p.len()).map(relative).collect();

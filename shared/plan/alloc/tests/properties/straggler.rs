@@ -187,8 +187,10 @@ fn no_choice_of_a_late_device_brings_the_targets_much_sooner() {
                     for (p, q) in shares.iter().flat_map(|p| shares.map(|q| (*p, q))) {
                         let tried = with(&plans[1], [setting(0, b, p), setting(1, c, q)]);
                         let sizes = [b, c].map(|b| Batch::new(b).ok());
-                        let end = order_plan(tried.clone(), Some(&predictor), &request, &options);
-                        let end = end.unwrap().makespan.get();
+                        let end = order_plan(tried.clone(), Some(&predictor), &request, &options)
+                            .unwrap()
+                            .makespan
+                            .get();
                         let less = (end > deadline).then(|| {
                             shorten(&tried, Some(&predictor), &request, &options, deadline).unwrap()
                         });

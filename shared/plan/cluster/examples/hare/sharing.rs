@@ -73,8 +73,8 @@ fn reach(problem: &Problem, starts: u64) -> Outcome<Reached> {
         flow(&packed(problem)),
         Ok(bound),
     ];
-    let over: Vec<f64> = ways.into_iter().collect::<Outcome<_>>()?;
-    let over: [f64; 6] = over.try_into().map_err(|_| "six ways")?;
+    let flows: Vec<f64> = ways.into_iter().collect::<Outcome<_>>()?;
+    let over: [f64; 6] = flows.try_into().map_err(|_| "six ways")?;
     Ok(Reached {
         means: [&alone, &shared.schedule].map(|s| s.mean_flow(problem)),
         over: over.map(|flow| flow / base),
@@ -112,8 +112,9 @@ pub fn page(data: &Path, quick: bool, out: &mut impl Write) -> Outcome<()> {
     }
     let jobs = traces::philly_jobs(data)?;
     let seeds = 500..if quick { 501 } else { 503 };
-    let all = seeds.map(|seed| reach(&traces::philly(&jobs, &rates, &pairs, seed)?, starts));
-    let all = all.collect::<Outcome<Vec<_>>>()?;
+    let all = seeds
+        .map(|seed| reach(&traces::philly(&jobs, &rates, &pairs, seed)?, starts))
+        .collect::<Outcome<Vec<_>>>()?;
     write!(out, "{}", row("Philly's, 40 on 15 GPUs, load 2", &all))?;
     let policies = GAVEL.map(|(policy, s)| format!("{policy} {s:.0} s"));
     writeln!(

@@ -430,8 +430,8 @@ proptest! {
         lose in prop::option::of(0_usize..3),
         shares in any::<bool>(),
     ) {
-        let problem = problem(&jobs);
-        let problem = if shares { sharing(problem) } else { problem };
+        let apart = problem(&jobs);
+        let problem = if shares { sharing(apart) } else { apart };
         let mut agenda = agenda(&problem);
         let mut complete = follow(&mut agenda, &factors, lose);
         let whole = complete.len();

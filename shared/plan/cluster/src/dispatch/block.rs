@@ -54,13 +54,15 @@ impl Block {
 /// to other jobs.
 pub(super) fn earliest(
     problem: &Problem,
-    (n, allowed): (usize, u64),
-    (tasks, rounds): (usize, usize),
+    n: usize,
+    allowed: u64,
+    tasks: usize,
+    rounds: usize,
     available: &[f64],
 ) -> Option<Block> {
     let job = &problem.jobs[n];
     if job.gang.is_some() {
-        return gang(problem, (n, allowed), rounds, available);
+        return gang(problem, n, allowed, rounds, available);
     }
     let may = |&m: &usize| {
         let g = problem.gpus[m];
@@ -127,7 +129,8 @@ pub(super) fn earliest(
 /// A gang has each task on a GPU of its own, all at the pace of the slowest.
 fn gang(
     problem: &Problem,
-    (n, allowed): (usize, u64),
+    n: usize,
+    allowed: u64,
     rounds: usize,
     available: &[f64],
 ) -> Option<Block> {

@@ -222,8 +222,8 @@ impl Hall {
             if found.start > now {
                 self.seats.reserve(gpu, found.start, found.trained);
             } else {
-                let times = (now, found.trained, found.synced - found.trained);
-                self.begin(problem, n, gpu, times);
+                let sync = found.synced - found.trained;
+                self.begin(problem, n, gpu, now, found.trained, sync);
             }
         }
     }
@@ -253,7 +253,7 @@ impl Hall {
                     return;
                 };
                 let sync = job.sync[problem.gpus[gpu]];
-                self.begin(problem, n, gpu, (now, now + train(gpu), sync));
+                self.begin(problem, n, gpu, now, now + train(gpu), sync);
                 continue;
             }
             let alone = self
@@ -268,8 +268,8 @@ impl Hall {
             {
                 Some((_, beside)) => {
                     let class = problem.gpus[beside];
-                    let times = (now, now + job.train[class], job.sync[class]);
-                    self.begin(problem, n, beside, times);
+                    let end = now + job.train[class];
+                    self.begin(problem, n, beside, now, end, job.sync[class]);
                 }
                 _ => {
                     let (train, sync) = (job.train[class], job.sync[class]);
@@ -277,7 +277,7 @@ impl Hall {
                     if start > now || !self.seats.idle(gpu) {
                         self.seats.reserve(gpu, start, start + train);
                     } else {
-                        self.begin(problem, n, gpu, (now, now + train, sync));
+                        self.begin(problem, n, gpu, now, now + train, sync);
                     }
                 }
             }
@@ -285,13 +285,7 @@ impl Hall {
     }
 
     /// Starts the next task of a job's round. The times given are those with the GPU to itself.
-    fn begin(
-        &mut self,
-        problem: &Problem,
-        n: usize,
-        gpu: usize,
-        (start, end, sync): (f64, f64, f64),
-    ) {
+    fn begin(&mut self, problem: &Problem, n: usize, gpu: usize, start: f64, end: f64, sync: f64) {
         let going = &mut self.jobs[n];
         let p = &mut going.progress;
         let trains = Trains {
@@ -358,7 +352,7 @@ impl Hall {
                 if job.train[g].is_infinite() {
                     break;
                 }
-                self.begin(problem, n, m, (now, now + job.train[g], job.sync[g]));
+                self.begin(problem, n, m, now, now + job.train[g], job.sync[g]);
             }
             i += usize::from(!self.all_started(problem, i, now));
         }

@@ -72,7 +72,8 @@ impl Floor {
     pub fn place_gang(
         &mut self,
         problem: &Problem,
-        (n, allowed): (usize, u64),
+        n: usize,
+        allowed: u64,
         now: f64,
     ) -> Vec<Begun> {
         let finite = problem.jobs[n].train.iter().copied();
@@ -109,12 +110,14 @@ impl Floor {
     pub fn place_block(
         &mut self,
         problem: &Problem,
-        (n, allowed): (usize, u64),
-        (tasks, rounds): (usize, usize),
+        n: usize,
+        allowed: u64,
+        tasks: usize,
+        rounds: usize,
         now: f64,
     ) -> Option<Block> {
         let find = |allowed, available: &[f64]| {
-            block::earliest(problem, (n, allowed), (tasks, rounds), available)
+            block::earliest(problem, n, allowed, tasks, rounds, available)
         };
         // Ignore a mask that leaves too few GPUs.
         let found = find(allowed, &self.available).or_else(|| find(u64::MAX, &self.available))?;
@@ -150,7 +153,8 @@ impl Floor {
     pub fn place_singles(
         &mut self,
         problem: &Problem,
-        (n, allowed): (usize, u64),
+        n: usize,
+        allowed: u64,
         tasks: usize,
         now: f64,
     ) -> Vec<Begun> {

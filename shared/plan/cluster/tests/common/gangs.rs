@@ -207,8 +207,8 @@ fn online_keeps_gangs_together_whatever_durations_do() {
         assert_eq!(noisy.assignments.len(), problem.volume());
         let gang = |a: &cluster::Assignment| problem.jobs[a.job].gang.is_some();
         for a in noisy.assignments.iter().filter(|a| gang(a)) {
-            let own = |b: &&cluster::Assignment| (b.job, b.round) == (a.job, a.round);
-            let own = noisy.assignments.iter().filter(own);
+            let is_own = |b: &&cluster::Assignment| (b.job, b.round) == (a.job, a.round);
+            let own = noisy.assignments.iter().filter(is_own);
             assert!(
                 own.clone()
                     .all(|b| (b.start, b.trained) == (a.start, a.trained))

@@ -130,8 +130,9 @@ impl Brute {
     fn descend_gang(&self, problem: &Problem, (n, gang): (usize, Gang), best: &mut f64) {
         let job = &problem.jobs[n];
         for bits in 0_u32..1 << self.free.len() {
-            let set = (0..self.free.len()).filter(|m| bits >> m & 1 == 1);
-            let set: Vec<usize> = set.collect();
+            let set: Vec<usize> = (0..self.free.len())
+                .filter(|m| bits >> m & 1 == 1)
+                .collect();
             let apart = set
                 .iter()
                 .any(|&m| problem.nodes[m] != problem.nodes[set[0]]);

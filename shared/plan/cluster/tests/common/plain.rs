@@ -110,8 +110,10 @@ fn spare(
         let allowed = priorities.allowed[n];
         let span = |g: usize| job.train[g] + job.sync[g];
         let may = |g: usize| allowed >> g & 1 == 1;
-        let own = (0..job.train.len()).filter(|&g| may(g)).map(span);
-        let own = own.fold(f64::INFINITY, f64::min);
+        let own = (0..job.train.len())
+            .filter(|&g| may(g))
+            .map(span)
+            .fold(f64::INFINITY, f64::min);
         let p = state.jobs[n];
         if p.round >= job.rounds || p.ready > now || own.is_infinite() {
             continue;

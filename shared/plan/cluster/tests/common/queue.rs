@@ -172,8 +172,9 @@ fn within(seed: u64, own: f64, noise: f64) -> (usize, usize) {
             break;
         };
         now = at;
-        let event = r#"{"event":"finished","time_s":T,"job":"J","round":R,"task":0}"#;
-        let event = event.replace('T', &at.to_string()).replace('J', &job);
+        let event = r#"{"event":"finished","time_s":T,"job":"J","round":R,"task":0}"#
+            .replace('T', &at.to_string())
+            .replace('J', &job);
         starts = tell(&mut queue, &event.replace('R', &round.to_string())).0;
         done.push((job, at));
         if done.len() == 30 {

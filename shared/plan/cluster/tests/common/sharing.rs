@@ -73,8 +73,12 @@ impl Brute {
 
     /// Starts any one more task at this moment, from `first` (job, GPU) on, or lets time pass.
     fn decide(&self, problem: &Problem, first: (usize, usize), best: &mut f64) {
-        let bound = problem.jobs.iter().zip(&self.jobs);
-        let bound: f64 = bound.map(|(j, s)| j.weight * s.3.max(s.4)).sum();
+        let bound: f64 = problem
+            .jobs
+            .iter()
+            .zip(&self.jobs)
+            .map(|(j, s)| j.weight * s.3.max(s.4))
+            .sum();
         if bound >= *best {
             return;
         }

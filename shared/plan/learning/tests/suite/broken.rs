@@ -200,8 +200,9 @@ fn recorded_trainings_are_seldom_taken_for_stuck() {
     for curve in curves.iter().filter(|c| c.len() >= 40) {
         let (target, end) = target_and_end(curve);
         let to = curve.partition_point(|p| p.step < end);
-        let found = (20..to).filter(|&i| trend(&curve[..=i], Some(target)).is_some());
-        let found = found.count();
+        let found = (20..to)
+            .filter(|&i| trend(&curve[..=i], Some(target)).is_some())
+            .count();
         looks += to.saturating_sub(20);
         wrong += found;
         trainings += usize::from(found > 0);

@@ -104,8 +104,7 @@ pub struct Played {
 impl Case {
     /// The case of a seed.
     pub fn draw(family: Family, noise: f64, report_s: f64, seed: u64) -> Self {
-        let mut rng = StdRng::seed_from_u64(seed);
-        let rng = &mut rng;
+        let rng = &mut StdRng::seed_from_u64(seed);
         let members = match family {
             Family::Powers => {
                 let n = if rng.random_bool(0.25) { 3 } else { 2 };

@@ -39,8 +39,9 @@ impl Search<'_, '_> {
         let enough = self.floor(self.instance).bounds(self.instance).best() * (1.0 + SAME);
         let mut budget = Budget::new(self.options.plays, self.deadline);
         let mut player = HeldPlayer::new(self.instance, self.rates, self.options.single_order);
-        let (seed, values) = (self.options.seed, (self.best_s, enough));
-        let found = anneal(&mut player, &start, values, seed, &mut budget).map(|(_, round)| {
+        let seed = self.options.seed;
+        let better = anneal(&mut player, &start, self.best_s, enough, seed, &mut budget);
+        let found = better.map(|(_, round)| {
             player.play(&round, f64::INFINITY);
             (player.order(&round), round.holds())
         });

@@ -30,7 +30,8 @@ const STALE: u64 = 10;
 pub(crate) fn anneal(
     player: &mut HeldPlayer<'_, '_>,
     start: &HeldRound,
-    (mut best_s, enough): (f64, f64),
+    mut best_s: f64,
+    enough: f64,
     seed: u64,
     budget: &mut Budget,
 ) -> Option<(f64, HeldRound)> {

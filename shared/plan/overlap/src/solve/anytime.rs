@@ -176,8 +176,8 @@ pub(crate) fn iterate(
         if !player.rates.spend(budget) {
             break;
         }
-        let value = player.value(&trial);
-        let value = descend(player, &mut trial, value, open, budget);
+        let start = player.value(&trial);
+        let value = descend(player, &mut trial, start, open, budget);
         if value < best_s {
             best_s = value;
             best.clone_from(&trial);

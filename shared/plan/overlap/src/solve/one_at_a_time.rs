@@ -75,8 +75,8 @@ impl Search<'_, '_> {
         let Some((value, mut sequence)) = starts.min_by(|a, b| a.0.total_cmp(&b.0)) else {
             return;
         };
-        let value = descend(&mut player, &mut sequence, value, u128::MAX, &mut budget);
-        let value = hold_back(&mut player, &sequence, value, &mut budget);
+        let descended = descend(&mut player, &mut sequence, value, u128::MAX, &mut budget);
+        let value = hold_back(&mut player, &sequence, descended, &mut budget);
         let (order, until) = (player.order(&sequence), player.holds);
         self.plays += budget.spent();
         if let Order::OneByOne(transfers) = order

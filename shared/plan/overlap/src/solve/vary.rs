@@ -48,8 +48,8 @@ impl Search<'_, '_> {
         self.rates.set_levels(levels);
         let mut budget = Budget::new(self.plays_each, self.deadline);
         let mut player = Player::new(self.instance, self.rates, self.options.single_order);
-        let value = player.value(&sequence);
-        let value = descend(&mut player, &mut sequence, value, u128::MAX, &mut budget);
+        let start = player.value(&sequence);
+        let value = descend(&mut player, &mut sequence, start, u128::MAX, &mut budget);
         let order = player.order(&sequence);
         self.plays += budget.spent() + 1;
         self.timed_out |= timed_out(&budget);

@@ -95,8 +95,10 @@ fn a_round_may_end_before_what_it_exceeds_and_before_nothing_else() {
             _ => hurting_rates(&mut rng, n),
         };
         let instance = round(&mut rng, n, link);
-        let s = solve(&instance, &rates, &OrderOptions::default()).unwrap();
-        let s = s.schedule.makespan_s;
+        let s = solve(&instance, &rates, &OrderOptions::default())
+            .unwrap()
+            .schedule
+            .makespan_s;
         let may = |part: f64| may_end_before(&instance, &rates, &[], part * s, 10_000).unwrap();
         let looked_at = [0.5, 0.9, 1.0 - 1e-7, 1.0 + 1e-7, 1.1, f64::INFINITY];
         let truth = looked_at.map(|part| part > 1.0);
@@ -309,8 +311,8 @@ fn full_and_half(seed: u64) -> (f64, f64, bool) {
         _ => hurting_rates(&mut rng, n),
     };
     let half = round(&mut rng, n, Link::Half);
-    let full = Instance::new(half.jobs().to_vec(), Link::Full).expect("a valid round");
-    let full = seconds(&full, &rates, &OrderOptions::default());
+    let each_way = Instance::new(half.jobs().to_vec(), Link::Full).expect("a valid round");
+    let full = seconds(&each_way, &rates, &OrderOptions::default());
     let half = seconds(&half, &rates, &OrderOptions::default());
     assert!(full.proven() && half.proven());
     let transfers = full.holds.iter().any(|h| h.phase != PhaseKind::Compute);

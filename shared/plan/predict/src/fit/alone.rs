@@ -92,10 +92,10 @@ fn left_out(
     let mut errors = Vec::new();
     for out in 0..PARTS {
         let runs = || data.samples.iter().zip(part);
-        let kept = runs().filter(|(_, p)| **p != Some(out));
+        let others = runs().filter(|(_, p)| **p != Some(out));
         let kept = Dataset {
             tasks: data.tasks.clone(),
-            samples: kept.map(|(s, _)| s.clone()).collect(),
+            samples: others.map(|(s, _)| s.clone()).collect(),
         };
         let base = match Base::learn(&kept, form) {
             Ok(base) => base,

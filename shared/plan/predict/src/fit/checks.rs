@@ -96,11 +96,11 @@ impl Checks {
         let merit = |(m, e): &(Method, Vec<f64>)| Some((*m, validation::trimmed(e.clone())?));
         let merits: Vec<(Method, f64)> = tried.iter().filter_map(merit).collect();
         let method = choose(families, &tried);
-        let both = both_of(method);
-        let moved = |left: &[HeldOut]| moved_as(left, method, both);
+        let (weights, sum_weight) = both_of(method);
+        let moved = |left: &[HeldOut]| moved_as(left, method, (weights, sum_weight));
         let halves = moved(&validation::leave_out(checked, known, 2)?);
         let left = moved(&left);
-        let crowd = validation::leave_crowd_out(checked, known, method, both)?;
+        let crowd = validation::leave_crowd_out(checked, known, method, weights, sum_weight)?;
         let line_weight = match validation::beside_law(method) {
             true => validation::line_weight(&crowd, method),
             false => 0.0,
@@ -111,8 +111,8 @@ impl Checks {
             crowd: crowd.iter().map(|l| l.shifted(line_weight)).collect(),
             line_weight,
             method,
-            weights: both.0,
-            sum_weight: both.1,
+            weights,
+            sum_weight,
             folds,
             merits,
             left,

@@ -66,8 +66,8 @@ impl Unseen {
         };
         let mut errors = Vec::new();
         let mut found = |kind: Kind, parts: &[Vec<usize>], guess: f64| {
-            let learnt = leave_all_out(checked, parts, known, method, &hyper);
-            let learnt = learnt.and_then(|left| {
+            let left_out = leave_all_out(checked, parts, known, method, &hyper);
+            let learnt = left_out.and_then(|left| {
                 let learnt = PoolCorrection::learn(&left)?;
                 errors.push(learnt.kind_error(kind, &left)?);
                 Some(learnt)
@@ -164,8 +164,8 @@ impl PoolCorrection {
             parts,
             error_percent: best.error_percent(&all)?,
         });
-        let z = |l: &&HeldOutRate| (1.0 - best.measured_over_predicted(l)).abs() / l.sd;
-        let z: Vec<f64> = all.iter().map(z).collect();
+        let deviation = |l: &&HeldOutRate| (1.0 - best.measured_over_predicted(l)).abs() / l.sd;
+        let z: Vec<f64> = all.iter().map(deviation).collect();
         best.interval_scale = validation::scale_of_parts(&z, parts)?.clamp(0.1, 10.0);
         Some(best)
     }
@@ -295,8 +295,8 @@ mod tests {
             vec![1.2, 1.3],
             vec![0.8, 1.25, 1.6],
         ] {
-            let left = left(&measured);
-            let left: Vec<&HeldOutRate> = left.iter().collect();
+            let rates = left(&measured);
+            let left: Vec<&HeldOutRate> = rates.iter().collect();
             let error = |factor: f64| {
                 PoolCorrection { factor, ..PLAIN }
                     .error_percent(&left)

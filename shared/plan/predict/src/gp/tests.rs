@@ -121,8 +121,8 @@ fn two_groups() -> Observations {
         vec![v(3), v(5), v(7), v(2)]
     };
     let rows: Vec<Vec<f64>> = (1..40).map(row).collect();
-    let y = |r: &Vec<f64>| (2.0 * r[0]).sin() + r[2] * r[3] + 0.2 * r[0] * r[2];
-    let y = rows.iter().map(y).collect();
+    let truth = |r: &Vec<f64>| (2.0 * r[0]).sin() + r[2] * r[3] + 0.2 * r[0] * r[2];
+    let y = rows.iter().map(truth).collect();
     Observations::new(&rows, y)
 }
 
@@ -173,8 +173,8 @@ fn halves_of_the_kernel_that_are_kept_change_no_bit() {
     let rows: Vec<f64> = (0..5)
         .flat_map(|k| scaled(&gp, &[0.1 * f64::from(k), 0.7, 0.3, 0.2 * f64::from(k)]))
         .collect();
-    let halves: Vec<Vec<f64>> = rows.chunks(4).map(|row| gp.own_half(row)).collect();
-    let halves: Vec<&[f64]> = halves.iter().map(Vec::as_slice).collect();
+    let owned: Vec<Vec<f64>> = rows.chunks(4).map(|row| gp.own_half(row)).collect();
+    let halves: Vec<&[f64]> = owned.iter().map(Vec::as_slice).collect();
     let (mut whole, mut beside) = ([0.0; 5], [0.0; 5]);
     gp.means(&rows, 4, &mut whole);
     gp.means_beside(&halves, &rows, 4, &mut beside);

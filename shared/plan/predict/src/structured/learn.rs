@@ -350,7 +350,7 @@ fn fit_one(mut rows: Vec<Row<'_>>, start: Law, pulls: &Pulls<'_>) -> Law {
     let shares = levels(&mut rows);
     for _ in 0..3 {
         let found = least_squares(
-            |u, r, j| residuals((&rows, &shares), &usual, free_exponent, u, r, j),
+            |u, r, j| residuals(&rows, &shares, &usual, free_exponent, u, r, j),
             &theta,
             rows.len() + theta.len(),
             evaluations(theta.len() - OWN),
@@ -402,7 +402,8 @@ fn usual_theta(law: &Law, pulls: &Pulls<'_>) -> Vec<f64> {
 /// Weighted residuals `ln(law) - ln(step)`, followed by the pulls on the parameters, and the Jacobian. If the exponent
 /// is not free, its pull fixes it.
 fn residuals(
-    (rows, shares): (&[Row<'_>], &[f64]),
+    rows: &[Row<'_>],
+    shares: &[f64],
     usual: &[f64],
     free_exponent: bool,
     u: &[f64],

@@ -24,7 +24,7 @@ fn rows_without_weight_do_not_count_and_few_rows_do_not_split() {
 }
 
 /// Gain of a split of some rows, computed from the definition.
-fn gain(x: &[&[f64]], rest: &[f64], own: &[usize], (feature, threshold): (usize, f64)) -> f64 {
+fn gain(x: &[&[f64]], rest: &[f64], own: &[usize], feature: usize, threshold: f64) -> f64 {
     let score = |v: &[usize]| {
         let sum: f64 = v.iter().map(|i| rest[*i]).sum();
         sum * sum / (v.len() as f64).max(1.0)
@@ -68,9 +68,9 @@ fn one_pass_finds_as_good_splits_as_trying_all_does() {
                 .collect();
             let best = (0..3)
                 .flat_map(|f| own.iter().map(move |i| (f, *i)))
-                .map(|(f, i)| gain(&x, &rest, &own, (f, x[i][f])))
+                .map(|(f, i)| gain(&x, &rest, &own, f, x[i][f]))
                 .fold(0.0, f64::max);
-            let is = gain(&x, &rest, &own, (feature, threshold));
+            let is = gain(&x, &rest, &own, feature, threshold);
             assert!((said - is).abs() < 1e-9, "{width} {at}: {said} {is}");
             assert!((said - best).abs() < 1e-9, "{width} {at}: {said} {best}");
             assert!(best > 0.0);

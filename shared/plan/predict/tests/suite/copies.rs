@@ -31,8 +31,11 @@ fn setting(task: usize, batch: u64, percent: f64) -> Setting {
 fn sample(active: Vec<Setting>, slower: f64) -> Sample {
     let own = |task: usize| if task == 1 { 2.0 } else { 1.0 };
     let rate = |a: &Setting| {
-        let others = active.iter().filter(|o| o.task != a.task);
-        let others: f64 = others.map(|o| 0.3 * own(o.task) * o.share.fraction()).sum();
+        let others: f64 = active
+            .iter()
+            .filter(|o| o.task != a.task)
+            .map(|o| 0.3 * own(o.task) * o.share.fraction())
+            .sum();
         let device = own(a.task) * 1e-4 * a.batch.as_f64() / a.share.fraction();
         let step = (0.004 + device * (1.0 + others)) * if a.task == 3 { slower } else { 1.0 };
         a.batch.as_f64() / step

@@ -73,8 +73,9 @@ fn errors(pairs: usize) -> (f64, f64) {
         let model = fit_by_merit(&data, &FitOptions::default())
             .expect("a fit")
             .predictor;
-        let known = learnt[TASKS..].iter();
-        let known = known.map(|s| relative(&s.throughput, &s.active, &samples));
+        let known = learnt[TASKS..]
+            .iter()
+            .map(|s| relative(&s.throughput, &s.active, &samples));
         let mean = known.sum::<f64>() / pairs as f64;
         for s in held {
             let mut rates = [0.0; 2];

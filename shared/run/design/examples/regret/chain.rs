@@ -127,8 +127,11 @@ impl Judge {
 
     /// Of a scheme, at the largest batch sizes or at those given, whichever are better.
     fn scheme(&self, scheme: Scheme, batches: &[Batch]) -> Result<f64, Failure> {
-        let tasks = self.truths.iter().flat_map(|(_, problem)| &problem.tasks);
-        let tasks = tasks.take(batches.len());
+        let tasks = self
+            .truths
+            .iter()
+            .flat_map(|(_, problem)| &problem.tasks)
+            .take(batches.len());
         let largest: Vec<Batch> = tasks.filter_map(|t| t.batches.last().copied()).collect();
         let mut most = f64::NEG_INFINITY;
         for sizes in [&largest[..], batches] {
@@ -233,8 +236,8 @@ impl Chain<'_> {
         study: &Study,
     ) -> Result<Vec<Vec<Vec<Setting>>>, Failure> {
         let (workload, noise) = (&self.mix.workload, self.noise_percent);
-        let seen = window(study.window_s, study.repeats)?;
-        let seen = Truth::with_noise(workload, self.seed, seen, noise)?;
+        let exact = window(study.window_s, study.repeats)?;
+        let seen = Truth::with_noise(workload, self.seed, exact, noise)?;
         let problem = Problem::of_workload(&seen, workload, self.objective, limits(self.mix));
         let best = |r: &mut Rival| r.best(&seen, &problem, self.mix.step, self.seed, self.budgets);
         rivals.iter_mut().map(best).collect()

@@ -112,8 +112,11 @@ fn study() -> Result<Study, Failure> {
             "--objectives" => {
                 let all = value()?;
                 let one = |name| {
-                    let all = study.objectives.iter().copied();
-                    let mut all = all.filter(|kind| doc::name_of(kind) == name);
+                    let mut all = study
+                        .objectives
+                        .iter()
+                        .copied()
+                        .filter(|kind| doc::name_of(kind) == name);
                     all.next().ok_or(format!("no objective is called {name}"))
                 };
                 study.objectives = all.split(',').map(one).collect::<Result<_, _>>()?;

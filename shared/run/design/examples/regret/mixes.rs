@@ -27,8 +27,8 @@ pub(crate) struct Mix {
 impl Mix {
     fn new(name: String, text: String, step: Share) -> Result<Self, Failure> {
         let frames = doc::Frames::new(text.as_bytes(), "mix");
-        let workload = doc::Documents::<_, Workload>::new(frames).next();
-        let workload = workload.ok_or("no workload")??;
+        let read = doc::Documents::<_, Workload>::new(frames).next();
+        let workload = read.ok_or("no workload")??;
         // One line, so that a list of mixes is one of lines.
         let text = text.split_whitespace().collect();
         Ok(Self {

@@ -123,8 +123,10 @@ fn asked(problem: &Problem, step: Share, seed: u64, trials: u64) -> Asked {
         .to_vec();
     first.sort_unstable();
     first.dedup();
-    let batches = problem.tasks.iter();
-    let batches = batches.map(|t| t.batches.iter().map(|b| b.get()).collect());
+    let batches = problem
+        .tasks
+        .iter()
+        .map(|t| t.batches.iter().map(|b| b.get()).collect());
     Asked {
         batches: batches.collect(),
         step,

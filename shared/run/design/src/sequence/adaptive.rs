@@ -239,8 +239,8 @@ impl Adaptive {
     /// The co-runs that are already chosen.
     pub(super) fn coming(&self) -> impl Iterator<Item = &Configuration> {
         let starts = self.starts.as_slice().iter();
-        let left = self.wanted.budget.saturating_sub(self.coruns);
-        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        let corun_budget = self.wanted.budget.saturating_sub(self.coruns);
+        let left = usize::try_from(corun_budget).unwrap_or(usize::MAX);
         let all = starts.chain(&self.pending_batch).take(left);
         all.filter(|runs| !self.tried.contains(*runs))
     }
@@ -309,8 +309,11 @@ impl Adaptive {
     fn best_so_far(&self) -> Option<&Sample> {
         let n = self.space.task_count();
         let value = |sample: &Sample| {
-            let solo: Option<Vec<f64>> = sample.active.iter().map(|a| self.solo(a)).collect();
-            let solo = solo?;
+            let solo = sample
+                .active
+                .iter()
+                .map(|a| self.solo(a))
+                .collect::<Option<Vec<f64>>>()?;
             let kept = Goal::MaxMin.value(&sample.throughput, &solo) >= self.wanted.floor;
             let value = self.wanted.goal.value(&sample.throughput, &solo);
             Some((kept, value / self.wanted.plan.rounds(&sample.active)))

@@ -183,8 +183,8 @@ impl Member {
             Seconds::new(mean).ok().filter(|_| !values.is_empty())
         };
         let times: Vec<f64> = self.runs.iter().map(|(t, _)| t.as_secs_f64()).collect();
-        let samples: u64 = self.runs.iter().map(|(_, n)| n).sum();
-        let samples = samples.checked_div(self.runs.len() as u64);
+        let total: u64 = self.runs.iter().map(|(_, n)| n).sum();
+        let samples = total.checked_div(self.runs.len() as u64);
         let run = mean(&times)
             .zip(samples.and_then(|n| Samples::new(n).ok()))
             .map(|(time, samples)| WholeRun { time, samples });

@@ -72,8 +72,13 @@ impl Pool {
     pub(crate) fn tidy(&mut self) {
         let host = &self.host;
         self.workers.retain(|w| host.is_running(w.job));
-        let stuck = |w: &&Worker| !w.ready;
-        let stuck: Vec<JobId> = self.workers.iter().filter(stuck).map(|w| w.job).collect();
+        let is_stuck = |w: &&Worker| !w.ready;
+        let stuck: Vec<JobId> = self
+            .workers
+            .iter()
+            .filter(is_stuck)
+            .map(|w| w.job)
+            .collect();
         for job in stuck {
             self.end(job);
         }

@@ -234,8 +234,8 @@ fn main() -> Result<(), Failure> {
         );
         return Ok(());
     }
-    let pairs = fs::read_to_string(folder.join("gavel/simulation_throughputs.json"))?;
-    let pairs: Value = serde_json::from_str(&pairs)?;
+    let text = fs::read_to_string(folder.join("gavel/simulation_throughputs.json"))?;
+    let pairs: Value = serde_json::from_str(&text)?;
     let mixes = fs::read_to_string(folder.join("miso/mps_mixes.csv"))?;
     let mut rows = Vec::new();
     for gpu in ["v100", "p100", "k80"] {

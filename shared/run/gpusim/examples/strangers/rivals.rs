@@ -7,8 +7,11 @@ use crate::{Job, Seen};
 /// For each job the median of the co-runs other than its own.
 pub fn constant(seen: &[Seen]) -> Vec<f64> {
     let of = |one: &Seen| {
-        let others = seen.iter().filter(|s| s.corun != one.corun);
-        let mut others: Vec<f64> = others.map(|s| s.real).collect();
+        let mut others: Vec<f64> = seen
+            .iter()
+            .filter(|s| s.corun != one.corun)
+            .map(|s| s.real)
+            .collect();
         others.sort_by(f64::total_cmp);
         others.get(others.len() / 2).copied().unwrap_or(1.0)
     };

@@ -32,8 +32,9 @@ pub fn all_goes_well(stage: &mut Stage) {
 
 pub fn a_program_that_does_not_exist(stage: &mut Stage) {
     let grant = Grant::of(percent(20.0));
-    let error = stage.try_admit(&["mt-no-such-program"], "", &grant);
-    let error = error.unwrap_err();
+    let error = stage
+        .try_admit(&["mt-no-such-program"], "", &grant)
+        .unwrap_err();
     assert!(error.is_of_the_job(), "{error}");
     assert!(error.to_string().contains("mt-no-such-program"), "{error}");
     assert!(stage.host().jobs().is_empty());

@@ -66,8 +66,10 @@ fn one_daemon_serves_jobs_on_several_gpus() {
     assert!(matches!(error, HostError::NoGpu { gpu: 3 }), "{error}");
     // A client of the one daemon, with its share on both GPUs.
     let worker = stage.fake.worker().display().to_string();
-    let job = stage.try_admit(&[&worker], "", &on(&[0, 1]));
-    let job = job.unwrap().unwrap();
+    let job = stage
+        .try_admit(&[&worker], "", &on(&[0, 1]))
+        .unwrap()
+        .unwrap();
     stage.ready(job);
     assert_eq!(stage.host().settle(job).unwrap().sms, Some(40));
     stage.nothing_is_left();

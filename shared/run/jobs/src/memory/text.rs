@@ -73,11 +73,11 @@ pub(super) fn said(text: &str) -> Option<String> {
     let mut reader = Reader::default();
     // A progress bar overwrites its line with carriage returns.
     for line in text.split(['\n', '\r']) {
-        let line = without_colours(line.as_bytes());
-        let line = String::from_utf8_lossy(&line);
-        let line = without_rank(&line).trim_end();
-        if !line.is_empty() {
-            reader.read(line);
+        let bytes = without_colours(line.as_bytes());
+        let plain = String::from_utf8_lossy(&bytes);
+        let own = without_rank(&plain).trim_end();
+        if !own.is_empty() {
+            reader.read(own);
         }
     }
     reader.said.or(reader.last)
@@ -153,9 +153,9 @@ fn without_rank(line: &str) -> &str {
     let Some((_, rest)) = line.strip_prefix('[').and_then(|l| l.split_once(']')) else {
         return line;
     };
-    let rest = rest.strip_prefix("<stderr>").unwrap_or(rest);
-    let rest = rest.strip_prefix(':').unwrap_or(rest);
-    rest.strip_prefix(' ').unwrap_or(rest)
+    ["<stderr>", ":", " "]
+        .iter()
+        .fold(rest, |rest, part| rest.strip_prefix(part).unwrap_or(rest))
 }
 
 /// The trimmed line, if it reports a lack of memory.

@@ -15,8 +15,10 @@ const MODELS: [&str; 9] = gpusim::Network::CATALOGUE;
 pub(crate) fn draw(index: usize, seed: u64) -> Result<(String, Workload), Failure> {
     let mut rng = StdRng::seed_from_u64(seed + 1_000 * index as u64);
     let count = 2 + index % 7;
-    let gpu = ["titan-v", "rtx-3080", "rtx-3090", "a100", "h100"];
-    let gpu = gpu.choose(&mut rng).copied().unwrap_or("a100");
+    let gpu = ["titan-v", "rtx-3080", "rtx-3090", "a100", "h100"]
+        .choose(&mut rng)
+        .copied()
+        .unwrap_or("a100");
     let mut models = MODELS.to_vec();
     models.shuffle(&mut rng);
     models.truncate(count);

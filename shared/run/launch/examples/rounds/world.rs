@@ -51,8 +51,11 @@ impl World {
                 return Ok(ends);
             }
             let rates = self.rates(&active, shares)?;
-            let step = active.iter().zip(&rates).map(|(&i, r)| left[i] / r);
-            let step = step.fold(f64::INFINITY, f64::min);
+            let step = active
+                .iter()
+                .zip(&rates)
+                .map(|(&i, r)| left[i] / r)
+                .fold(f64::INFINITY, f64::min);
             now += step;
             for (&i, rate) in active.iter().zip(&rates) {
                 left[i] -= rate * step;

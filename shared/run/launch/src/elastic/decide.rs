@@ -213,8 +213,8 @@ impl ElasticLaunch<'_> {
         if open {
             self.stand_by(run);
         }
-        let loading = |m: &Member| m.next.as_ref().is_some_and(|next| !next.loaded);
-        let loading = self.members.iter().any(loading);
+        let loads = |m: &Member| m.next.as_ref().is_some_and(|next| !next.loaded);
+        let loading = self.members.iter().any(loads);
         for i in 0..self.members.len() {
             let member = &self.members[i];
             let runs = matches!(member.stage, Stage::Starting | Stage::Training);

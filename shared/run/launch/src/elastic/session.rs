@@ -60,7 +60,8 @@ impl<'a> ElasticLaunch<'a> {
     pub(super) fn new(
         workload: &'a Workload,
         settings: &'a LaunchSettings,
-        (controller, arrivals): (Controller, Arrivals),
+        controller: Controller,
+        arrivals: Arrivals,
         logs: PathBuf,
         parts: Option<u32>,
         now: Instant,

@@ -169,14 +169,14 @@ fn daemon(placement: &Placement) -> Result<Kind, Failure> {
 
 /// The GPU of the task, among the GPUs that MPS can share and that `CUDA_VISIBLE_DEVICES` shows.
 fn gpu(placement: &Placement) -> Result<Gpu, Failure> {
-    let found = discovery::shareable(&placement.gpu_names, placement.gpu + 1);
-    let mut found = found.map_err(|error| {
-        environment(format!(
-            "the plan puts {} on GPU {}, but there is {error}",
-            placement.name().unwrap_or_default(),
-            placement.gpu,
-        ))
-    })?;
+    let mut found =
+        discovery::shareable(&placement.gpu_names, placement.gpu + 1).map_err(|error| {
+            environment(format!(
+                "the plan puts {} on GPU {}, but there is {error}",
+                placement.name().unwrap_or_default(),
+                placement.gpu,
+            ))
+        })?;
     Ok(found.swap_remove(placement.gpu))
 }
 
@@ -198,8 +198,8 @@ fn verify(variables: &[(OsString, OsString)]) -> Result<(), Failure> {
              (CUDA_MPS_PIPE_DIRECTORY)?",
         )),
         _ => {
-            let said = String::from_utf8_lossy(&asked.stderr);
-            let said = said.trim().trim_start_matches("mt-launch: ");
+            let text = String::from_utf8_lossy(&asked.stderr);
+            let said = text.trim().trim_start_matches("mt-launch: ");
             Err(environment(format!("MPS cannot be used: {said}")))
         }
     }

@@ -92,8 +92,11 @@ impl Explorer {
                 seconds: of.seconds,
             })
         };
-        let all = self.measured(Meter::rates).into_iter().filter_map(seen);
-        let all = all.collect();
+        let all = self
+            .measured(Meter::rates)
+            .into_iter()
+            .filter_map(seen)
+            .collect();
         (all, templates)
     }
 }

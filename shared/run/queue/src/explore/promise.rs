@@ -95,8 +95,11 @@ impl Explorer {
         let runner = self.runners.get(&id)?;
         let of = |at: &At| self.tables.get(&at.mix)?.get(&(at.number, at.cap));
         let own = self.number(&runner.template)?;
-        let alone = self.tables.get(&own)?.iter();
-        let alone = alone.filter(|((number, _), _)| *number == 1);
+        let alone = self
+            .tables
+            .get(&own)?
+            .iter()
+            .filter(|((number, _), _)| *number == 1);
         let alone = alone.map(|(_, worth)| worth.log).max_by(f64::total_cmp)?;
         let (mut seconds, mut worth) = (0.0, 0.0);
         for (at, _, lasted) in runner.meter.rates() {

@@ -57,8 +57,10 @@ impl Explorer {
 
     /// The crowd of the jobs on a device for which `counts` is true.
     pub(super) fn crowd(&mut self, device: usize, counts: impl Fn(&Runner) -> bool) -> usize {
-        let new = self.on(device).filter(|r| counts(r));
-        let new = new.filter(|r| self.number(&r.template).is_none());
+        let new = self
+            .on(device)
+            .filter(|r| counts(r))
+            .filter(|r| self.number(&r.template).is_none());
         let new: BTreeSet<String> = new.map(|r| r.template.clone()).collect();
         for template in new {
             self.number_of(template);
@@ -113,8 +115,9 @@ impl Explorer {
         let rates: Vec<Rate> = all.into_iter().filter_map(rate).collect();
         self.model.fit(&rates, &self.crowds);
         for rate in &rates {
-            let own = self.crowds[&rate.crowd].iter();
-            let own = own.filter(|(template, ..)| *template == rate.template);
+            let own = self.crowds[&rate.crowd]
+                .iter()
+                .filter(|(template, ..)| *template == rate.template);
             let count = own.map(|(.., count)| *count).sum::<f64>() as usize;
             let most = (self.copies.entry(self.mixes[rate.template].clone())).or_default();
             *most = count.max(*most);
@@ -189,8 +192,9 @@ impl Explorer {
     /// What the jobs on a device still have to do: template, cap in percent, and rest.
     pub(crate) fn rests(&self, device: usize, now: f64) -> impl Iterator<Item = (&str, u32, Rest)> {
         self.on(device).map(move |runner| {
-            let alone = self.alone(&runner.template, runner.cap, &runner.meter);
-            let alone = alone.or_else(|| self.alone_rate(&runner.template));
+            let alone = self
+                .alone(&runner.template, runner.cap, &runner.meter)
+                .or_else(|| self.alone_rate(&runner.template));
             let rest = match (runner.begun, alone, runner.of) {
                 (Some(_), Some(alone), Some(of)) => Rest::Left((of - runner.done).max(0.0) / alone),
                 (Some(_), Some(alone), None) => Rest::Done(runner.done / alone),

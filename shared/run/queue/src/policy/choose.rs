@@ -121,24 +121,18 @@ impl Policy {
                 None => &[],
             };
             let kind = Kind::of(entry, &book.demand(entry));
-            self.take(&mut rooms, (&kind, Some(entry.job.id)), devices, book);
+            self.take(&mut rooms, &kind, Some(entry.job.id), devices, book);
         }
         rooms
     }
 
-    fn take(
-        &self,
-        rooms: &mut Rooms,
-        (kind, id): (&Kind, Option<Id>),
-        devices: &[usize],
-        book: &Book,
-    ) {
+    fn take(&self, rooms: &mut Rooms, kind: &Kind, id: Option<Id>, devices: &[usize], book: &Book) {
         rooms.jobs += 1;
         let group = book.groups.get(&kind.group);
         let promise = group.and_then(|group| group.demand.at_most_slower);
         for &at in devices {
             if let (Some(lane), Some(room)) = (self.lanes.get(at), rooms.lanes.get_mut(at)) {
-                lane.take(room, (kind, promise), id, self.explorer(at));
+                lane.take(room, kind, promise, id, self.explorer(at));
             }
         }
         if let Some(name) = group.and_then(|group| group.demand.group.as_ref()) {
@@ -168,7 +162,7 @@ impl Policy {
                 passed.push(at.id());
                 break;
             }
-            let (id, more) = match self.admit(book, &rooms, (at.id(), kind), asked, now) {
+            let (id, more) = match self.admit(book, &rooms, at.id(), kind, asked, now) {
                 Admission::Now(id, more) => (id, more),
                 Admission::Later(why) => {
                     self.waits.insert(kind.clone(), why);
@@ -185,7 +179,7 @@ impl Policy {
                     for other in passed.drain(..) {
                         self.passed.entry(other).or_insert(now);
                     }
-                    self.take(&mut rooms, (kind, None), &spot.devices, book);
+                    self.take(&mut rooms, kind, None, &spot.devices, book);
                     rooms.waiting = rooms.waiting.saturating_sub(1);
                     let first = rooms.queued.iter().position(|of| *of == kind.template);
                     first.map(|first| rooms.queued.remove(first));
@@ -237,7 +231,8 @@ impl Policy {
         &self,
         book: &Book,
         rooms: &Rooms,
-        (first, kind): (Id, &Kind),
+        first: Id,
+        kind: &Kind,
         asked: Option<&Demand>,
         now: f64,
     ) -> Admission {

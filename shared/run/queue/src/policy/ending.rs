@@ -30,8 +30,8 @@ impl Policy {
         if rooms.queued.is_empty() {
             return None;
         }
-        let devices = self.allowed(only);
-        let devices: Vec<usize> = devices
+        let devices: Vec<usize> = self
+            .allowed(only)
             .filter(|at| self.lanes[*at].lost().is_none())
             .collect();
         let running = devices
@@ -39,8 +39,8 @@ impl Policy {
             .flat_map(|at| self.explorer(*at).templates(*at));
         let starts = rooms.starts.iter().map(|start| &*start.1);
         let queued = rooms.queued.iter().map(|name| &**name);
-        let names: BTreeSet<&str> = running.chain(starts).chain(queued).collect();
-        let names: Vec<&str> = names.into_iter().collect();
+        let sorted: BTreeSet<&str> = running.chain(starts).chain(queued).collect();
+        let names: Vec<&str> = sorted.into_iter().collect();
         let number = |name: &str| names.iter().position(|known| *known == name);
         let cards: Option<Vec<Card<'_>>> = devices
             .iter()
@@ -93,8 +93,7 @@ impl Policy {
                 alone: self.seconds(kind, name)?,
             })
         });
-        let new: Option<Vec<Work>> = new.collect();
-        let new = new?;
+        let new = new.collect::<Option<Vec<Work>>>()?;
         let most = explorer.number_with(at, template);
         let mut card = Card::new(new.clone(), most, explorer.pairs(names));
         for (name, cap, rest) in explorer.rests(at, now) {

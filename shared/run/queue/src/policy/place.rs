@@ -37,8 +37,8 @@ impl Policy {
             let (lane, room, most) = (&self.lanes[at], &rooms.lanes[at], self.memory(at));
             let first = rooms.reserved.as_ref();
             let delays = first
-                .is_some_and(|first| lane.delays(at, room, (first, kind), most, self.explorer(at)));
-            match lane.fits(at, room, (kind, promise), most, self.explorer(at)) {
+                .is_some_and(|first| lane.delays(at, room, first, kind, most, self.explorer(at)));
+            match lane.fits(at, room, kind, promise, most, self.explorer(at)) {
                 Ok(()) if delays => why = Some(Wait::Reserved),
                 Ok(()) => free.push((at, self.gain(at, rooms, &kind.template))),
                 Err(wait) => why = Some(why.map_or(wait, |why| nearer(why, wait))),
@@ -52,8 +52,9 @@ impl Policy {
             });
         }
         free.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        let asked = asked.and_then(|demand| demand.share);
-        let asked = asked.map_or(Share::FULL, Share::from_hundredths);
+        let asked = asked
+            .and_then(|demand| demand.share)
+            .map_or(Share::FULL, Share::from_hundredths);
         let spot = |devices: Vec<usize>, cap: u32| Spot {
             devices,
             share: asked.min(Share::from_hundredths(cap * 100)),
@@ -120,8 +121,11 @@ impl Policy {
         let alone = |name: &str| Some(this.alone_rate(name)? / that.alone_rate(name)?);
         let of = |name: &str| alone(name).or_else(|| Some(this.rate(name)? / that.rate(name)?));
         of(template).or_else(|| {
-            let all = this.learnt().keys();
-            let all: Vec<f64> = all.filter_map(|mix| Some(of(mix)?.ln())).collect();
+            let all: Vec<f64> = this
+                .learnt()
+                .keys()
+                .filter_map(|mix| Some(of(mix)?.ln()))
+                .collect();
             let mean = all.iter().sum::<f64>() / all.len() as f64;
             (!all.is_empty()).then(|| mean.exp())
         })

@@ -301,8 +301,10 @@ fn gavel(folder: &Path) -> Option<Source> {
             .map_or(1.0, |(rate, alone)| (alone / rate - 1.0).max(0.0))
     };
     let templates = names.iter().filter_map(|name| {
-        let alone: Option<Vec<f64>> = kinds.iter().map(|kind| solo(kind, name)).collect();
-        let alone = alone?;
+        let alone = kinds
+            .iter()
+            .map(|kind| solo(kind, name))
+            .collect::<Option<Vec<f64>>>()?;
         let fastest = alone.iter().copied().fold(0.0, f64::max);
         let rates = alone.iter().map(|rate| rate / fastest).collect();
         let losses: Vec<Vec<f64>> = kinds

@@ -284,8 +284,8 @@ fn a_shortage_of_memory_is_not_a_jobs_fault_once_and_a_fault_makes_its_culprit_r
         level: 4,
         ..Learnt::default()
     };
-    let known = BTreeMap::from([("t".to_owned(), four)]);
-    let known = BTreeMap::from([("card of 80 GB".to_owned(), known)]);
+    let counts = BTreeMap::from([("t".to_owned(), four)]);
+    let known = BTreeMap::from([("card of 80 GB".to_owned(), counts)]);
     let (mut policy, mut book) = (knowing(&known), book(&vec![only; 4]));
     // Before its memory is observed, as many start as an earlier sweep found best.
     assert_eq!(run(&mut policy, &mut book, 0.0).len(), 4);

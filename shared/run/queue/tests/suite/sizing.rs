@@ -542,8 +542,9 @@ fn sweeps_take_hardly_longer_than_with_the_best_fixed_choice() {
         let limit = f64::from(PROMISED) / 100.0;
         slower.iter().filter(|by| **by <= limit).count() as f64 / slower.len() as f64
     };
-    let crowded = all.iter().filter(|judged| judged.best.number >= 5);
-    let crowded: Vec<f64> = crowded
+    let crowded: Vec<f64> = all
+        .iter()
+        .filter(|judged| judged.best.number >= 5)
         .map(|judged| judged.first.makespan / judged.best.uncapped)
         .collect();
     let promised = slower(&|judged| &judged.promised);

@@ -29,7 +29,8 @@ pub(super) fn images(
     batch: u32,
     image: u32,
     classes: u32,
-    (seed, round): (u64, u64),
+    seed: u64,
+    round: u64,
 ) -> (Vec<f32>, Vec<f32>) {
     let mut rng = StdRng::seed_from_u64(seed ^ 0x6461_7461);
     let used = classes.clamp(1, CLASSES);
@@ -70,7 +71,7 @@ mod tests {
 
     #[test]
     fn images_of_a_class_resemble_each_other() {
-        let (pixels, labels) = images(20, 300, 1000, (7, 0));
+        let (pixels, labels) = images(20, 300, 1000, 7, 0);
         assert_eq!(labels[3].to_bits(), 3);
         assert_eq!(labels[13].to_bits(), 3);
         let dot = |a: usize, b: usize| -> f32 {
@@ -79,7 +80,7 @@ mod tests {
                 .sum()
         };
         assert!(dot(3, 13) > 60.0 && dot(3, 14).abs() < 60.0);
-        let (next, _) = images(20, 300, 1000, (7, 1));
+        let (next, _) = images(20, 300, 1000, 7, 1);
         let across: f32 = (0..300).map(|i| pixels[900 + i] * next[900 + i]).sum();
         assert!(
             next != pixels && across > 60.0,

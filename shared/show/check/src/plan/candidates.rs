@@ -106,8 +106,10 @@ fn noise(found: &Feasible, j: &mut Judge) {
     if found.search.proof != Proof::WithinNoise {
         return;
     }
-    let measured = found.candidates.as_ref();
-    let measured = measured.filter(|c| c.chosen == Chosen::Measured);
+    let measured = found
+        .candidates
+        .as_ref()
+        .filter(|c| c.chosen == Chosen::Measured);
     let high = measured.map(|c| 2.0 * c.measured.objective - low(&c.measured));
     let within = high.zip(found.search.bound);
     if !within.is_some_and(|(high, bound)| bound <= high) {

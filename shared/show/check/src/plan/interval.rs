@@ -48,15 +48,15 @@ pub fn judge(claimed: &Target, frame: &Frame<'_>, round: &Round, chosen: &Choice
     };
     let (whole, relative) = rounds.efficiencies(claimed);
     let low = claimed.together_low.get();
-    rounds.end(INTERVAL, whole[0], None, ("together_low_s", Some(low)), j);
+    rounds.end(INTERVAL, whole[0], None, "together_low_s", Some(low), j);
     let high = claimed.together_high.map(Seconds::get);
-    rounds.end(-INTERVAL, whole[1], None, ("together_high_s", high), j);
+    rounds.end(-INTERVAL, whole[1], None, "together_high_s", high, j);
     if let Some([least, most]) = claimed.gain_interval {
         let alone = Some(claimed.one_after_another.get());
         j.field("gain_interval", |j| {
-            rounds.end(INTERVAL, relative[0], alone, ("high", Some(most)), j);
+            rounds.end(INTERVAL, relative[0], alone, "high", Some(most), j);
             match high {
-                Some(_) => rounds.end(-INTERVAL, relative[1], alone, ("low", Some(least)), j),
+                Some(_) => rounds.end(-INTERVAL, relative[1], alone, "low", Some(least), j),
                 None => j.number("low", least, 0.0),
             }
         });
@@ -95,7 +95,8 @@ impl Rounds<'_> {
         errors: f64,
         others: (f64, f64),
         alone: Option<f64>,
-        (name, claimed): (&str, Option<f64>),
+        name: &str,
+        claimed: Option<f64>,
         j: &mut Judge,
     ) {
         let ask = by_model(self.frame.predictor);

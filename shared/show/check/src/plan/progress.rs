@@ -53,8 +53,9 @@ pub fn errors_alone(claimed: &Target, task: &Task, chosen: Batch) -> Option<[f64
     }
     let rounds =
         |task: &Task| task.rounds_at_reference().unwrap_or(1.0) / efficiency(task, own.alone_batch);
-    let offs = (0..2).filter_map(|end| Some((rounds(&at_end(task, end)?) / rounds(task)).ln()));
-    let offs: Vec<f64> = offs.collect();
+    let offs: Vec<f64> = (0..2)
+        .filter_map(|end| Some((rounds(&at_end(task, end)?) / rounds(task)).ln()))
+        .collect();
     let slower = offs.iter().copied().fold(0.0, f64::max);
     let faster = offs.iter().map(|off| -off).fold(0.0, f64::max);
     Some([slower * slower, faster * faster])

@@ -217,8 +217,8 @@ impl Trained {
         let Some((_, before)) = self.told else {
             return;
         };
-        let truth = progress.samples.saturating_sub(before) as f64 / time;
-        let truth = Some(truth).filter(|rate| rate.is_finite());
+        let rate = progress.samples.saturating_sub(before) as f64 / time;
+        let truth = Some(rate).filter(|rate| rate.is_finite());
         let claimed = progress.rate.map(SamplesPerSec::get);
         match (claimed, truth) {
             (Some(claimed), Some(truth)) => {

@@ -132,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    fn entry((start, train, rounds, gap): (u32, u32, u32, u32)) -> ScheduledTask {
+    fn entry(start: u32, train: u32, rounds: u32, gap: u32) -> ScheduledTask {
         let second = |s: u32| Seconds::new(f64::from(s)).expect("a small number");
         ScheduledTask {
             job: 0,
@@ -174,7 +174,7 @@ mod tests {
                 let sizes = [1, 2, 5, 12].into_iter();
                 let all =
                     sizes.flat_map(|n| (1..4).flat_map(move |t| (0..4).map(move |g| (n, t, g))));
-                all.map(move |(rounds, train, gap)| entry((start, train, rounds, gap)))
+                all.map(move |(rounds, train, gap)| entry(start, train, rounds, gap))
             })
         };
         let mut met = 0;
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn too_many_rounds_are_not_compared() {
-        let (a, b) = (entry((0, 1, 4_000_000, 2)), entry((1, 1, 4_000_000, 3)));
+        let (a, b) = (entry(0, 1, 4_000_000, 2), entry(1, 1, 4_000_000, 3));
         assert!(matches!(collision(&a, &b, &mut 1_000), Collision::Unknown));
     }
 }

@@ -34,11 +34,11 @@ pub fn judge(timeline: &Timeline, lanes: &[Lane], j: &mut Judge) {
             PhaseKind::Compute => lanes[phase.task].download.end,
             PhaseKind::Upload => lanes[phase.task].compute.end,
         };
-        let held = |h: &&Hold| (h.task, h.phase) == (phase.task, phase.kind);
+        let applies = |h: &&Hold| (h.task, h.phase) == (phase.task, phase.kind);
         let held = timeline
             .holds
             .iter()
-            .filter(held)
+            .filter(applies)
             .map(|h| span(lanes, h.until, h.end_of).1);
         let turn = link_free(timeline, at, duplex, room);
         let earliest = held.fold(own.max(turn), f64::max);

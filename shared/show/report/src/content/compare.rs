@@ -94,14 +94,17 @@ fn promises(plan: &Plan) -> Vec<Promise> {
             total: b.total_samples_per_s,
             fairness: Some(b.fairness),
         });
-    let others = found.into_iter().flat_map(|found| &found.alternatives);
-    let others = others.enumerate().map(|(i, p)| Promise {
-        name: format!("alternative {}", i + 1),
-        settings: settings_of(plan, p.tasks.iter()),
-        rates: None,
-        total: p.total_samples_per_s,
-        fairness: Some(p.fairness),
-    });
+    let others = found
+        .into_iter()
+        .flat_map(|found| &found.alternatives)
+        .enumerate()
+        .map(|(i, p)| Promise {
+            name: format!("alternative {}", i + 1),
+            settings: settings_of(plan, p.tasks.iter()),
+            rates: None,
+            total: p.total_samples_per_s,
+            fairness: Some(p.fairness),
+        });
     own(plan)
         .into_iter()
         .chain(baselines)
@@ -228,8 +231,8 @@ fn fairness(plan: &Plan, profile: &Profile, sample: &[&Measured]) -> Option<f64>
     let parts: Option<Vec<f64>> = sample
         .iter()
         .map(|t| {
-            let planned = plan.given_of(&t.id);
-            let planned = planned.solo.filter(|_| planned.batch == Some(t.batch));
+            let given = plan.given_of(&t.id);
+            let planned = given.solo.filter(|_| given.batch == Some(t.batch));
             let solo =
                 seen::solo(profile, &t.id, t.batch).or(planned.map(units::SamplesPerSec::get))?;
             Some(t.throughput.get() / solo)

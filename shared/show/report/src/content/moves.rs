@@ -141,8 +141,8 @@ fn losses(events: &[RunEvent], moves: &[Move<'_>]) -> Plot {
         if let EventPayload::Progress { task, progress, .. } = &event.payload
             && let Some(loss) = progress.loss
         {
-            let at = lines.iter().position(|l| l.name == task.as_str());
-            let at = at.unwrap_or_else(|| {
+            let known = lines.iter().position(|l| l.name == task.as_str());
+            let at = known.unwrap_or_else(|| {
                 lines.push(Line {
                     name: task.to_string(),
                     colour: lines.len(),

@@ -23,8 +23,8 @@ pub fn report(status: &ClusterStatus) -> Report {
         JobState::Done,
         JobState::Cancelled,
     ];
-    let counts = states.map(|s| (count(s), s.name()));
-    let counts = counts.iter().filter(|c| c.0 > 0);
+    let all = states.map(|s| (count(s), s.name()));
+    let counts = all.iter().filter(|c| c.0 > 0);
     report.fact(
         "jobs",
         listed(counts.map(|(n, name)| format!("{n} {name}"))),
@@ -32,8 +32,12 @@ pub fn report(status: &ClusterStatus) -> Report {
     if !status.lost.is_empty() {
         report.fact("GPUs lost", listed(status.lost.iter().cloned()));
     }
-    let late = status.jobs.iter().filter(|j| is_late(j));
-    let late: Vec<String> = late.map(|j| j.job.to_string()).collect();
+    let late: Vec<String> = status
+        .jobs
+        .iter()
+        .filter(|j| is_late(j))
+        .map(|j| j.job.to_string())
+        .collect();
     if !late.is_empty() {
         report.fact("expected after their deadlines", listed(late));
     }

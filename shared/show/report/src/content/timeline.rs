@@ -76,12 +76,16 @@ pub fn report(timeline: &Timeline, plan_shown: bool) -> Report {
             listed(held),
         );
     }
-    let changed = timeline.plan.tasks.iter().zip(&timeline.batches);
-    let changed = changed.filter_map(|(task, batch)| {
-        let known = timeline.plan.given_of(&task.id).batch;
-        let (planned, batch) = known.zip(*batch).filter(|(p, b)| p != b)?;
-        Some(format!("{} {batch} in place of {planned}", task.id))
-    });
+    let changed = timeline
+        .plan
+        .tasks
+        .iter()
+        .zip(&timeline.batches)
+        .filter_map(|(task, batch)| {
+            let known = timeline.plan.given_of(&task.id).batch;
+            let (planned, batch) = known.zip(*batch).filter(|(p, b)| p != b)?;
+            Some(format!("{} {batch} in place of {planned}", task.id))
+        });
     let changed: Vec<String> = changed.collect();
     if !changed.is_empty() {
         report.fact("batch sizes", listed(changed));

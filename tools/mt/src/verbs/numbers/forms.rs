@@ -124,8 +124,7 @@ fn ecs(found: &Found) -> Result<String, String> {
             fields.extend(units.map(|units| format!("\"cpu\": {units}")));
         }
         (None, Some(memory)) => {
-            let cap = found.cap_percent;
-            let cap = cap.map_or_else(String::new, |cap| {
+            let cap = found.cap_percent.map_or_else(String::new, |cap| {
                 format!(", \"maxComputePercent\": {cap:.0}")
             });
             fields.push(format!(

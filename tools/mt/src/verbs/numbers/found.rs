@@ -235,8 +235,8 @@ mod tests {
             "python3-train-py-lr"
         );
         assert_eq!(name("./7.sh {}"), "job-7-sh");
-        let learnt = |x: &str| (format!("t {x}"), start());
-        let learnt = BTreeMap::from(["{a}", "a", "[a]"].map(learnt));
+        let entry = |x: &str| (format!("t {x}"), start());
+        let learnt = BTreeMap::from(["{a}", "a", "[a]"].map(entry));
         let all = of(BTreeMap::from([("H100".to_owned(), learnt)]), &[]);
         let names: Vec<&str> = all.iter().map(|found| &*found.name).collect();
         assert_eq!(names, ["t-a", "t-a-2", "t-a-3"]);

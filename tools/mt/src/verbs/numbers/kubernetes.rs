@@ -24,8 +24,7 @@ pub(super) fn kai(found: &Found) -> Result<String, String> {
             return Err("neither a number at once nor GPU memory is known yet".to_owned());
         }
     };
-    let ram = found.ram.map(mebibytes);
-    let ram = ram.map_or_else(String::new, |ram| {
+    let ram = found.ram.map(mebibytes).map_or_else(String::new, |ram| {
         format!("    resources: {{limits: {{memory: {ram}Mi}}}}\n")
     });
     Ok(format!(
@@ -54,10 +53,10 @@ pub(super) fn k8s(found: &Found) -> String {
         true => String::new(),
         false => format!("          {name}: {{{}}}\n", all.join(", ")),
     };
-    let resources = part_of("requests", &requests) + &part_of("limits", &limits);
-    let resources = match resources.is_empty() {
-        true => resources,
-        false => format!("        resources:\n{resources}"),
+    let lists = part_of("requests", &requests) + &part_of("limits", &limits);
+    let resources = match lists.is_empty() {
+        true => lists,
+        false => format!("        resources:\n{lists}"),
     };
     let parallelism = found
         .at_once

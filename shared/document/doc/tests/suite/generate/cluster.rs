@@ -45,8 +45,8 @@ fn cluster_job() -> BoxedStrategy<wire::ClusterJob> {
     let counts = (1..50_u32, 1..9_u32);
     let times = (positive(), 0.0..1e9_f64);
     let others = btree_map("[a-z]{1,4}", positive(), 0..3);
-    let layer = (positive(), positive());
-    let layer = layer.prop_map(|(bytes, compute_s)| LayerGroup { bytes, compute_s });
+    let layer =
+        (positive(), positive()).prop_map(|(bytes, compute_s)| LayerGroup { bytes, compute_s });
     let rest = (
         option::of(positive()),
         option::of(positive()),
@@ -110,8 +110,11 @@ pub fn cluster() -> BoxedStrategy<wire::Cluster> {
                 gpu
             };
             let gpus: Vec<_> = gpus.into_iter().zip(kinds).enumerate().map(named).collect();
-            let jobs = jobs.into_iter().zip(names);
-            let jobs: Vec<_> = jobs.map(|(job, name)| fit(job, name, &gpus[0])).collect();
+            let jobs: Vec<_> = jobs
+                .into_iter()
+                .zip(names)
+                .map(|(job, name)| fit(job, name, &gpus[0]))
+                .collect();
             let sharing = match &jobs[..] {
                 [a, b, ..] if !a.gang && !b.gang => vec![wire::ClusterSharing {
                     jobs: [a.id.clone(), b.id.clone()],

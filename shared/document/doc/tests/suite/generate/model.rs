@@ -209,9 +209,9 @@ fn unseen_use() -> impl Strategy<Value = wire::UnseenUse> {
 fn unseen() -> impl Strategy<Value = wire::UnseenParams> {
     let uses = (option::of(unseen_use()), option::of(unseen_use()));
     let lists = (vec(vec(batch(), 0..3), 0..3), vec(any::<u32>(), 0..4));
-    let sums = (vec(finite(), 5), vec(any::<u32>(), 0..4), vec(finite(), 2));
+    let parts = (vec(finite(), 5), vec(any::<u32>(), 0..4), vec(finite(), 2));
     let sums = option::of(
-        sums.prop_map(|(inverse_length, points, n)| wire::SumParams {
+        parts.prop_map(|(inverse_length, points, n)| wire::SumParams {
             weight: n[0],
             mean: n[1],
             inverse_length,

@@ -26,8 +26,7 @@ fn rate_rows(names: &[String], rates: &[f64]) -> Vec<wire::RateRow> {
 }
 
 fn points() -> impl Strategy<Value = Vec<wire::ParetoPoint>> {
-    let point = (finite(), finite(), finite(), finite(), choices());
-    let point = point.prop_map(
+    let point = (finite(), finite(), finite(), finite(), choices()).prop_map(
         |(objective, mismatch, total, fairness, tasks)| wire::ParetoPoint {
             objective,
             mismatch,
@@ -264,13 +263,15 @@ pub fn infeasible_plan() -> impl Strategy<Value = wire::Plan> {
         ConstraintKind::Batch,
         ConstraintKind::Domain,
     ]);
-    let reason = (kinds, finite(), finite(), text());
-    let reason = reason.prop_map(|(constraint, limit, best, advice)| Infeasibility {
-        constraint,
-        limit,
-        best,
-        advice,
-    });
+    let reason =
+        (kinds, finite(), finite(), text()).prop_map(|(constraint, limit, best, advice)| {
+            Infeasibility {
+                constraint,
+                limit,
+                best,
+                advice,
+            }
+        });
     (vec(reason, 1..4), option::of(search())).prop_map(|(infeasible, search)| wire::Plan {
         schema: wire::Plan::SCHEMA.to_owned(),
         infeasible,

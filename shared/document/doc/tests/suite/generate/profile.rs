@@ -146,12 +146,12 @@ pub fn sample() -> impl Strategy<Value = wire::ProfileSample> {
 }
 
 pub fn choices() -> impl Strategy<Value = Vec<wire::Choice>> {
-    let choice = (name(), batch(), share_percent());
-    let choice = choice.prop_map(|(id, batch, share_percent)| wire::Choice {
-        id,
-        batch,
-        share_percent,
-    });
+    let choice =
+        (name(), batch(), share_percent()).prop_map(|(id, batch, share_percent)| wire::Choice {
+            id,
+            batch,
+            share_percent,
+        });
     vec(choice, 0..3)
 }
 

@@ -65,12 +65,13 @@ fn efficiency() -> BoxedStrategy<wire::Efficiency> {
             EfficiencySource::Learnt,
         ][..],
     );
-    let scale = (1e-3..1e9_f64, option::of((0.1..=1.0_f64, 1.0..10.0_f64)));
-    let scale = scale.prop_map(|(noise_scale, around)| wire::Efficiency {
-        noise_scale: Some(noise_scale),
-        interval: around.map(|(low, high)| [low * noise_scale, high * noise_scale]),
-        ..wire::Efficiency::default()
-    });
+    let scale = (1e-3..1e9_f64, option::of((0.1..=1.0_f64, 1.0..10.0_f64))).prop_map(
+        |(noise_scale, around)| wire::Efficiency {
+            noise_scale: Some(noise_scale),
+            interval: around.map(|(low, high)| [low * noise_scale, high * noise_scale]),
+            ..wire::Efficiency::default()
+        },
+    );
     let around = option::of((0.1..=1.0_f64, 1.0..10.0_f64));
     let table = (1e-3..1e3_f64, any::<bool>(), around).prop_map(|(value, by_rounds, around)| {
         let row = |k: u64| {
@@ -109,9 +110,8 @@ fn task() -> BoxedStrategy<wire::Task> {
         fixed_bytes: f,
         bytes_per_sample: s,
     });
-    let sizes = proptest::collection::btree_set(batch(), 1..4);
     let sizes = (
-        sizes,
+        proptest::collection::btree_set(batch(), 1..4),
         option::of(any::<prop::sample::Index>()),
         option::of(positive()),
     )

@@ -49,8 +49,10 @@ pub(crate) fn partly_measured<C: Throughput + ?Sized>(
             && may_be_measured(rates, problem, known, one)
             && keeps(rates, problem, &predicted())
     };
-    let each = known.iter().filter(kept);
-    let each = each.filter_map(|one| Some((worth(&one.settings)?, &one.settings)));
+    let each = known
+        .iter()
+        .filter(kept)
+        .filter_map(|one| Some((worth(&one.settings)?, &one.settings)));
     let (value, settings) = each.max_by(|a, b| a.0.total_cmp(&b.0))?;
     (value > worth(&best.settings)?).then(|| predict(rates, problem, settings))
 }

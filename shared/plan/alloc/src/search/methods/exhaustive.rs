@@ -59,8 +59,8 @@ pub(crate) fn enumerable<C: Throughput + ?Sized>(
     let shares = share_points(inst);
     let most_combinations = u128::from(most) / shares.max(1);
     let combinations = combinations(inst, usize::try_from(most_combinations).ok()?)?;
-    let points = shares.checked_mul(combinations.len() as u128)?;
-    let points = u64::try_from(points).ok()?;
+    let all_points = shares.checked_mul(combinations.len() as u128)?;
+    let points = u64::try_from(all_points).ok()?;
     (points <= most).then_some((combinations, points))
 }
 

@@ -114,8 +114,8 @@ impl Equilibrium {
     pub fn smith_ratio(&self, problem: &Problem, n: usize) -> f64 {
         let job = &problem.jobs[n];
         let own = job.train.iter().zip(&self.parts[n]);
-        let train: f64 = own.filter(|(_, p)| **p > 0.0).map(|(t, p)| t * p).sum();
-        let train = if train > 0.0 { train } else { job.fastest() };
+        let mean: f64 = own.filter(|(_, p)| **p > 0.0).map(|(t, p)| t * p).sum();
+        let train = if mean > 0.0 { mean } else { job.fastest() };
         job.volume() as f64 * train / job.weight
     }
 
@@ -235,8 +235,12 @@ fn offer(
     let first = (job.arrival + job.rounds as f64 * slower) / interval;
     let end = INTERVALS as f64;
     for k in 0..=INTERVALS {
-        let start = first + k as f64;
-        let start = if start < end { start } else { first.max(end) };
+        let nominal = first + k as f64;
+        let start = if nominal < end {
+            nominal
+        } else {
+            first.max(end)
+        };
         let paid = rate * (tariff.before(start + length) - tariff.before(start));
         out.push(Choice {
             class: g,

@@ -83,20 +83,13 @@ fn jacobian_agrees_with_differences() {
     let u0 = u;
     let (m, p) = (rows.len() + u.len(), u.len());
     let (mut r, mut j) = (vec![0.0; m], vec![0.0; m * p]);
-    residuals((&rows, &shares), &u, true, &u, &mut r, &mut j);
+    residuals(&rows, &shares, &u, true, &u, &mut r, &mut j);
     for k in 0..p {
         let at = |h: f64| {
             let mut u = u;
             u[k] += h;
             let mut r = vec![0.0; m];
-            residuals(
-                (&rows, &shares),
-                &u0,
-                true,
-                &u,
-                &mut r,
-                &mut vec![0.0; m * p],
-            );
+            residuals(&rows, &shares, &u0, true, &u, &mut r, &mut vec![0.0; m * p]);
             r
         };
         let (hi, lo) = (at(1e-6), at(-1e-6));

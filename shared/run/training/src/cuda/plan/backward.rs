@@ -115,8 +115,8 @@ impl Planner<'_> {
             Layer::Concat { output, .. } => self.concat_backward(node, output, dy),
             Layer::Shuffle(s) => {
                 if let Some(dx) = self.target(source, n) {
-                    let sizes = [n, s.channels, s.channels / SHUFFLE_GROUPS].map(Arg::Int);
-                    let sizes: [Arg; 4] = with(sizes, dx.add);
+                    let own = [n, s.channels, s.channels / SHUFFLE_GROUPS].map(Arg::Int);
+                    let sizes: [Arg; 4] = with(own, dx.add);
                     self.each(Kernel::Shuffle, n, [dy, dx.at], sizes);
                 }
             }
@@ -124,8 +124,8 @@ impl Planner<'_> {
             Layer::GlobalPool(s) => {
                 let n = self.total(s);
                 if let Some(dx) = self.target(source, n) {
-                    let sizes = [n, s.channels, s.side * s.side].map(Arg::Int);
-                    let sizes: [Arg; 4] = with(sizes, dx.add);
+                    let own = [n, s.channels, s.side * s.side].map(Arg::Int);
+                    let sizes: [Arg; 4] = with(own, dx.add);
                     self.each(Kernel::MeanBackward, n, [dy, dx.at], sizes);
                 }
             }
@@ -244,8 +244,8 @@ impl Planner<'_> {
         }
         let gates = self.batch * s.channels;
         if let Some(dgate) = self.target(node.inputs[1], gates) {
-            let sizes = [gates, s.channels, s.side * s.side].map(Arg::Int);
-            let sizes: [Arg; 4] = with(sizes, dgate.add);
+            let own = [gates, s.channels, s.side * s.side].map(Arg::Int);
+            let sizes: [Arg; 4] = with(own, dgate.add);
             self.each(Kernel::ScaleGate, gates, [x, dy, dgate.at], sizes);
         }
     }
@@ -265,8 +265,8 @@ impl Planner<'_> {
         for (source, part) in self.parts(node, output) {
             let n = self.total(part);
             if let Some(dx) = self.target(source, n) {
-                let sizes = [n, part.channels, output.channels, at, part.channels, 0];
-                let sizes: [Arg; 7] = with(sizes.map(Arg::Int), dx.add);
+                let own = [n, part.channels, output.channels, at, part.channels, 0];
+                let sizes: [Arg; 7] = with(own.map(Arg::Int), dx.add);
                 self.each(Kernel::Channels, n, [dy, dx.at], sizes);
             }
             at += part.channels;
@@ -277,8 +277,8 @@ impl Planner<'_> {
         let n = self.total(input);
         let y = self.written(node);
         if let Some(dx) = self.target(node.inputs[0], n) {
-            let sizes = pool_sizes(n, input, node.layer.output(), window);
-            let sizes: [Arg; 8] = with(sizes, dx.add);
+            let own = pool_sizes(n, input, node.layer.output(), window);
+            let sizes: [Arg; 8] = with(own, dx.add);
             self.each(Kernel::PoolBackward, n, [x, y, dy, dx.at], sizes);
         }
     }

@@ -236,8 +236,13 @@ impl Point {
     }
 
     fn covariance(&self, other: &Self) -> f64 {
-        let apart = self.ln.iter().zip(&other.ln).map(|(a, b)| (a - b).powi(2));
-        let apart = apart.sum::<f64>().sqrt();
+        let apart = self
+            .ln
+            .iter()
+            .zip(&other.ln)
+            .map(|(a, b)| (a - b).powi(2))
+            .sum::<f64>()
+            .sqrt();
         let bend = (self.own - other.own) / 0.21;
         4.0 + 0.15f64.powi(2) * self.own * other.own
             + 0.035f64.powi(2) * self.load * other.load

@@ -41,8 +41,8 @@ fn area(plan: &Plan, workload: &Workload) -> Result<Area, String> {
     let mut chosen: Vec<Share> = Vec::new();
     for (i, task) in plan.tasks.iter().enumerate() {
         let lacks = |what: &str| format!("task {} has no {what}", task.id);
-        let known = workload.task_index(&task.id);
-        let known = &workload.tasks[known.ok_or_else(|| lacks("entry in the workload"))?];
+        let place = workload.task_index(&task.id);
+        let known = &workload.tasks[place.ok_or_else(|| lacks("entry in the workload"))?];
         let batch = plan.given(i).batch.ok_or_else(|| lacks("batch size"))?;
         let program = simulator.task_program(known, batch);
         programs.push(program.map_err(|error| format!("task {}: {error}", task.id))?);
