@@ -181,7 +181,8 @@ impl JobArgs {
                 Duration::ZERO
             })
         };
-        let (backoff, grace) = (time("backoff", self.backoff), time("grace", self.grace));
+        let backoff = time("backoff", self.backoff);
+        let grace = time("grace", self.grace);
         if self.log_bytes == 0 {
             faults.push("--log-bytes 0: give at least 1".to_owned());
         }

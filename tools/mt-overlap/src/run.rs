@@ -98,7 +98,8 @@ pub fn run(args: Args, console: &Console) -> Result<Exit, Failure> {
 fn take(federation: &mut Federation, decided: &Decided) {
     let each = decided.ways.iter().zip(&decided.kept).enumerate();
     for (device, (way, kept)) in each {
-        let (replanned, shortened) = (way.replanned.clone(), way.shortened);
+        let replanned = way.replanned.clone();
+        let shortened = way.shortened;
         federation.decide(device, replanned, shortened, kept.clone());
     }
 }

@@ -183,7 +183,8 @@ fn invert(factor: &[f64], n: usize) -> Vec<f64> {
     let mut inverse = vec![0.0; n * n];
     let mut sum = vec![0.0; width];
     for (i, row) in inverse.chunks_exact_mut(n).enumerate() {
-        let (below, sum) = (&m[i * width..], &mut sum[..(i + 1).next_multiple_of(LANES)]);
+        let below = &m[i * width..];
+        let sum = &mut sum[..(i + 1).next_multiple_of(LANES)];
         sum.fill(0.0);
         add_rows(sum, below, width, 0, |k| below[k * width + i]);
         row[..i + 1].copy_from_slice(&sum[..i + 1]);

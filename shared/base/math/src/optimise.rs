@@ -108,7 +108,8 @@ where
         if self.state.borrow().evaluations >= self.limit {
             return Err(self.stop(Stop::EvaluationLimit));
         }
-        let (mut gradient, mut curvature) = (vec![0.0; x.len()], Vec::new());
+        let mut gradient = vec![0.0; x.len()];
+        let mut curvature = Vec::new();
         let cost = (self.evaluate)(x, &mut gradient, &mut curvature);
         let finite = cost.is_finite()
             && x.iter().all(|v| v.is_finite())

@@ -271,8 +271,10 @@ fn constant<'a>(branch: &'a Value, tag: &str) -> Option<&'a Value> {
 /// as its title, and the range in words as its description; other advice is a comment of the schema.
 fn in_range(schema: &Value, value: &Value, c: &mut Checker) {
     let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
-    let (least, above) = (bound("minimum"), bound("exclusiveMinimum"));
-    let (most, below) = (bound("maximum"), bound("exclusiveMaximum"));
+    let least = bound("minimum");
+    let above = bound("exclusiveMinimum");
+    let most = bound("maximum");
+    let below = bound("exclusiveMaximum");
     let fits = match value {
         Value::String(text) => schema
             .get("pattern")

@@ -299,7 +299,8 @@ impl Agenda {
             for (place, gpu) in begun {
                 heads[gpu] += 1;
                 free[gpu] = start + train;
-                let (trained, synced) = (start + train, start + train + sync);
+                let trained = start + train;
+                let synced = start + train + sync;
                 out.push(Assignment::new(place, gpu, start, trained, synced));
                 jobs[n].start(&self.problem.jobs[n], synced);
             }
@@ -354,7 +355,8 @@ impl Agenda {
     /// The task that an assignment of a new plan stands for, if its round is under way; `None` for
     /// later rounds.
     fn unstarted(&self, a: &Assignment) -> Option<usize> {
-        let (job, problem) = (&self.jobs[a.job], &self.problem.jobs[a.job]);
+        let job = &self.jobs[a.job];
+        let problem = &self.problem.jobs[a.job];
         if a.round != job.round {
             return None;
         }

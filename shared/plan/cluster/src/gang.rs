@@ -61,7 +61,8 @@ impl Wants<'_> {
             all.dedup();
             all
         };
-        let (trains, syncs) = (limits(self.train), limits(self.sync));
+        let trains = limits(self.train);
+        let syncs = limits(self.sync);
         let mut best: Option<(f64, f64, Together)> = None;
         for &train in &trains {
             for &sync in &syncs {

@@ -60,7 +60,8 @@ const NINETEEN_OF_TWENTY: f64 = 1.645;
 impl Deviations {
     /// Records that a task's training ended at `now`, compared with its expected end.
     fn note(&mut self, task: &Underway, now: f64) {
-        let (expected, measured) = (task.trained - task.started, now - task.started);
+        let expected = task.trained - task.started;
+        let measured = now - task.started;
         if expected > 0.0 && measured > 0.0 {
             self.tasks += 1.0;
             self.squares += (measured / expected).ln().powi(2);
@@ -216,7 +217,8 @@ impl<N> Live<N> {
     /// Makes the next round ready if every task of the present one has ended; returns whether the
     /// job is complete.
     pub(crate) fn end_round(&mut self, n: usize, now: f64) -> bool {
-        let (problem, job) = (&self.problem.jobs[n], &mut self.jobs[n]);
+        let problem = &self.problem.jobs[n];
+        let job = &mut self.jobs[n];
         let running = self.running.iter().any(|r| r.job == n);
         if running || !job.left.is_empty() || job.abandoned.is_some() {
             return false;

@@ -38,7 +38,8 @@ pub fn rest(problem: &Problem, state: ClusterState) -> Rest<'_> {
     };
     let mut merged = problem.clone();
     for (n, p) in state.jobs.iter().enumerate() {
-        let (job, rounds) = (&problem.jobs[n], left(&problem.jobs[n], p.round));
+        let job = &problem.jobs[n];
+        let rounds = left(&problem.jobs[n], p.round);
         if rounds <= few {
             continue;
         }

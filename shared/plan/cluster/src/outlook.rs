@@ -53,7 +53,8 @@ impl<N> Outlook<'_, N> {
     }
 
     fn status(&self, n: usize, ahead: &Ahead, names: &Names<'_>) -> Result<JobStatus, UnitError> {
-        let (job, standing) = (&self.live.problem.jobs[n], &self.live.jobs[n]);
+        let job = &self.live.problem.jobs[n];
+        let standing = &self.live.jobs[n];
         let own = self.live.running.iter().filter(|r| r.job == n);
         let running: Vec<TaskStatus> = own
             .map(|r| TaskStatus {
@@ -101,7 +102,8 @@ impl<N> Outlook<'_, N> {
     /// Expected completion of a job, with the bounds of its likely range; `None` if not all its
     /// remaining tasks have a planned GPU.
     fn end(&self, n: usize, ahead: &Ahead) -> Option<(f64, f64, f64)> {
-        let (job, progress) = (&self.planned.jobs[n], &self.state.jobs[n]);
+        let job = &self.planned.jobs[n];
+        let progress = &self.state.jobs[n];
         let rounds = job.rounds.saturating_sub(progress.round);
         let left = (rounds * job.tasks).saturating_sub(progress.started);
         let under_way = match rounds {
@@ -124,7 +126,8 @@ impl<N> Outlook<'_, N> {
             .filter(under_way)
             .map(|r| r.started)
             .fold(self.now, f64::min);
-        let (all, factor) = (end - since, self.live.deviations.factor());
+        let all = end - since;
+        let factor = self.live.deviations.factor();
         let low = (since + all / factor).max(self.now);
         whole.then_some((end, low, since + all * factor))
     }

@@ -68,7 +68,9 @@ impl Footprint {
 
     /// `F_last - sum c` when the first `preloaded` bytes are there already.
     pub fn pipelined(&self, bus: f64, preloaded: f64) -> f64 {
-        let (mut copied, mut done, mut compute) = (0.0, 0.0_f64, 0.0);
+        let mut copied = 0.0;
+        let mut done = 0.0_f64;
+        let mut compute = 0.0;
         let mut there = preloaded;
         for &(bytes, seconds) in &self.layers {
             let missing = (bytes - there).max(0.0);
@@ -120,7 +122,10 @@ pub fn charge(
         sequences[a.gpu].push(a.job);
     }
     let mut cost: Vec<std::vec::IntoIter<f64>> = Vec::new();
-    let (mut switches, mut hits, mut hits_newest, mut hits_belady) = (0, 0, 0, 0);
+    let mut switches = 0;
+    let mut hits = 0;
+    let mut hits_newest = 0;
+    let mut hits_belady = 0;
     for (gpu, sequence) in sequences.iter().enumerate() {
         let class = problem.classes[problem.gpus[gpu]];
         let newest = resident(sequence, footprints, class.memory, Keep::Newest);

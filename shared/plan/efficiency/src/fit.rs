@@ -117,7 +117,8 @@ fn noise_scale(sizes: &BTreeMap<Batch, Vec<f64>>) -> Option<FittedScale> {
         let mean = rows.iter().map(residual).sum::<f64>() / rows.len() as f64;
         rows.iter().map(|r| (residual(r) - mean).powi(2)).sum()
     };
-    let (low, high) = ((least / BEYOND).ln(), (most * BEYOND).ln());
+    let low = (least / BEYOND).ln();
+    let high = (most * BEYOND).ln();
     let at = |k: u32| (low + (high - low) * f64::from(k) / f64::from(POINTS)).exp();
     let curve: Vec<(f64, f64)> = (0..=POINTS).map(|k| (at(k), squares(at(k)))).collect();
     let best = curve

@@ -211,7 +211,8 @@ impl Snapshot {
         let less = || self.indices().filter(|&k| gpus[k] < than[k]);
         self.indices().filter(|&i| gpus[i] > than[i]).all(|i| {
             less().all(|k| {
-                let (older, younger) = (self.loss_slopes[i], self.loss_slopes[k]);
+                let older = self.loss_slopes[i];
+                let younger = self.loss_slopes[k];
                 let error = older.error.hypot(younger.error);
                 let smaller = younger.loss >= times * older.loss;
                 smaller && younger.loss - older.loss >= SURE_ERRORS * error

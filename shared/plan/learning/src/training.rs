@@ -346,7 +346,8 @@ impl Training {
             return self.arrival.target_loss;
         }
         let part = self.arrival.plateau?;
-        let (level, delta) = (self.history.recent_mean()?, self.history.delta()?);
+        let level = self.history.recent_mean()?;
+        let delta = self.history.delta()?;
         let slope_left = part * level.abs() / delta;
         if !(slope_left > 0.0 && slope_left < 1.0) {
             return None;

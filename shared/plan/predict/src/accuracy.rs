@@ -26,7 +26,9 @@ impl Predictor {
     /// Compares predictions with measurements; `None` if no measurement is above 0.
     #[must_use]
     pub fn accuracy(&self, measured: &Dataset) -> Option<Accuracy> {
-        let (mut each, mut totals, mut inside) = (Vec::new(), Vec::new(), 0);
+        let mut each = Vec::new();
+        let mut totals = Vec::new();
+        let mut inside = 0;
         for s in &measured.samples {
             let predicted = self.predict(&s.active);
             let pairs = predicted.iter().zip(&s.throughput);

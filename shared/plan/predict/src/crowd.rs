@@ -129,7 +129,8 @@ impl Line {
         own: &[f64],
         together: impl Fn(&[Setting]) -> Vec<(f64, f64)>,
     ) -> Vec<f64> {
-        let (mut step, mut variance) = ([0.0; MAX_TASKS], [0.0; MAX_TASKS]);
+        let mut step = [0.0; MAX_TASKS];
+        let mut variance = [0.0; MAX_TASKS];
         of_each_subset(self.most, active, |some, of| {
             for (i, (rate, deviation)) in of.iter().zip(together(some)) {
                 step[*i] += 1.0 / rate;
@@ -188,7 +189,8 @@ fn grown(
     let queue = |k: usize, slow_down: &Each| {
         others_in_queue(k, &busy[..m], &relative_to_free(slow_down)[..m])
     };
-    let (fewest, now) = (queue(less, before), queue(most, last));
+    let fewest = queue(less, before);
+    let now = queue(most, last);
     let steps = (m - most) as f64 / (most - less) as f64;
     // A further task never makes the others faster.
     let slope: Each = std::array::from_fn(|i| steps * (last[i] - before[i]).max(0.0));
@@ -271,7 +273,8 @@ fn slow_down_among(
     alone: &Each,
     predict: &dyn Fn(&[Setting], &mut [f64]),
 ) -> (Each, Each) {
-    let (mut sum, mut least) = ([0.0; MAX_TASKS], [f64::INFINITY; MAX_TASKS]);
+    let mut sum = [0.0; MAX_TASKS];
+    let mut least = [f64::INFINITY; MAX_TASKS];
     let mut rates = [0.0; MAX_TASKS];
     of_each_subset(k, active, |some, of| {
         predict(some, &mut rates[..k]);
@@ -288,7 +291,8 @@ fn slow_down_among(
 /// Calls `visit` with every co-run of `k` of the tasks, and with their positions in `active`.
 fn of_each_subset(k: usize, active: &[Setting], mut visit: impl FnMut(&[Setting], &[usize])) {
     let m = active.len();
-    let (mut of, mut some) = ([0; MAX_TASKS], [active[0]; MAX_TASKS]);
+    let mut of = [0; MAX_TASKS];
+    let mut some = [active[0]; MAX_TASKS];
     let mut set = (1_u64 << k) - 1;
     for _ in 0..subsets(m, k) {
         let members = (0..m).filter(|i| set & (1 << i) != 0);

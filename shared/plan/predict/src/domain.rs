@@ -107,7 +107,8 @@ impl Ranges {
             all.filter(|(a, p)| a.task == task && **p > 0.0)
                 .map(|(a, _)| a)
         };
-        let (batch, share) = (|a: &Setting| a.batch, |a: &Setting| a.share);
+        let batch = |a: &Setting| a.batch;
+        let share = |a: &Setting| a.share;
         Self {
             batches: rows().map(batch).min().zip(rows().map(batch).max()),
             shares: rows().map(share).min().zip(rows().map(share).max()),

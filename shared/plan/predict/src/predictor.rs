@@ -363,7 +363,8 @@ impl Predictor {
                     (Method::Gp | Method::Blend, _) => {
                         let parts = self.parts_of(a.task);
                         let answer = parts.answer(&self.base, &inputs, at, a.task, true);
-                        let (mut variance, mut own) = (answer.variance, spread * spread);
+                        let mut variance = answer.variance;
+                        let mut own = spread * spread;
                         if let Some((pool, weight)) = self.pooled(active) {
                             let (pooled, noise) = pool.variance(&self.base, &inputs, at);
                             variance += weight * (pooled - variance);

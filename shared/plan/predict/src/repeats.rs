@@ -24,7 +24,9 @@ pub fn between(profile: &Profile) -> Option<f64> {
     for sample in &profile.samples {
         groups.entry(key(sample)).or_default().push(sample);
     }
-    let (mut deviations, mut own, mut repeats) = (Vec::new(), Vec::new(), 0.0);
+    let mut deviations = Vec::new();
+    let mut own = Vec::new();
+    let mut repeats = 0.0;
     for group in groups.values().filter(|group| group.len() > 1) {
         let count = group.len() as f64;
         // Deviations from the mean of a few measurements are smaller than those from the true value: correct for

@@ -42,7 +42,9 @@ impl Rows {
             s.active.len() > 1 && s.throughput.iter().all(|p| *p > 0.0)
         };
         let all: Vec<usize> = (0..data.samples.len()).filter(known).collect();
-        let (mut members, mut samples, mut ln_sum) = (Members::default(), Vec::new(), Vec::new());
+        let mut members = Members::default();
+        let mut samples = Vec::new();
+        let mut ln_sum = Vec::new();
         for k in stats::evenly(all.len(), most) {
             let s = &data.samples[all[k]];
             let inputs = base.inputs(&s.active);
@@ -105,7 +107,8 @@ pub(crate) fn members_of(inputs: &CorunInputs) -> [[f64; MEMBER]; MAX_TASKS] {
     let mut members = [[0.0; MEMBER]; MAX_TASKS];
     let others = (inputs.len - 1) as f64;
     for (at, m) in members[..inputs.len].iter_mut().enumerate() {
-        let (kind, share) = (inputs.kind[at] as f64, inputs.share[at].ln());
+        let kind = inputs.kind[at] as f64;
+        let share = inputs.share[at].ln();
         *m = [kind, inputs.ln_step[at], inputs.ln_batch[at], share, others];
     }
     members

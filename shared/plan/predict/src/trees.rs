@@ -49,7 +49,8 @@ impl Trees {
     pub fn mean(&self, x: &[f64]) -> f64 {
         let mut sum = 0.0;
         for k in 0..self.len() {
-            let (f, t) = (&self.feature[k * SPLITS..], &self.threshold[k * SPLITS..]);
+            let f = &self.feature[k * SPLITS..];
+            let t = &self.threshold[k * SPLITS..];
             let mut node = 0;
             for _ in 0..DEPTH {
                 node = 2 * node + 1 + usize::from(x[f[node] as usize] > t[node]);

@@ -36,7 +36,11 @@ fn two_non_negative(rows: &[(f64, f64, f64)]) -> Option<(f64, f64)> {
     if rows.is_empty() {
         return None;
     }
-    let (mut ff, mut mm, mut fm, mut f1, mut m1) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    let mut ff = 0.0;
+    let mut mm = 0.0;
+    let mut fm = 0.0;
+    let mut f1 = 0.0;
+    let mut m1 = 0.0;
     for (f, m, g) in rows {
         let (f, m) = (f / g, m / g);
         ff += f * f;
@@ -47,7 +51,8 @@ fn two_non_negative(rows: &[(f64, f64, f64)]) -> Option<(f64, f64)> {
     }
     let det = ff * mm - fm * fm;
     if rows.len() >= 2 && det > 1e-9 * ff * mm {
-        let (a, b) = ((f1 * mm - m1 * fm) / det, (m1 * ff - f1 * fm) / det);
+        let a = (f1 * mm - m1 * fm) / det;
+        let b = (m1 * ff - f1 * fm) / det;
         if a >= 0.0 && b >= 0.0 {
             return Some((a, b));
         }

@@ -84,7 +84,8 @@ impl Signals {
             // The current record is finished first.
             Err(_) => return,
         };
-        let (soon, idle) = (Arc::clone(&self.soon), Arc::clone(&self.idle));
+        let soon = Arc::clone(&self.soon);
+        let idle = Arc::clone(&self.idle);
         let wait = move || {
             for signal in ending.forever() {
                 if !idle.load(Ordering::SeqCst) {

@@ -90,7 +90,8 @@ fn read_rows(
         return Ok(read);
     };
     let mut adjusted = Adjusted::default();
-    let (groups, labels) = (&mut read.configurations, &mut read.labels);
+    let groups = &mut read.configurations;
+    let labels = &mut read.labels;
     let mut positions = std::collections::HashMap::new();
     for record in table.records() {
         let record = match record {

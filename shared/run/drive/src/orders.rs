@@ -41,7 +41,8 @@ impl Orders {
             return Ok(own);
         }
         let (sender, receiver) = sync_channel(64);
-        let (path, console) = (PathBuf::from(path), console.clone());
+        let path = PathBuf::from(path);
+        let console = console.clone();
         in_background(move || {
             // Sending fails after the run has ended.
             read(&path, &console, |read| drop(sender.send(read)));

@@ -177,7 +177,8 @@ impl Policy for Driver<'_> {
         };
         let mut line = self.view.line(at, self.running.len());
         for r in self.running.values() {
-            let (gpu, round) = (&self.seats.all[r.gpu].name, r.place.round);
+            let gpu = &self.seats.all[r.gpu].name;
+            let round = r.place.round;
             let (name, since) = (self.name(r.place), at - r.since);
             line += &format!("\n  {gpu}: {name}, round {round}, {since:.1} s");
         }

@@ -262,7 +262,8 @@ impl<'a> Engine<'a> {
 
     /// Extends a window that is too short, at most once; the steps simulated so far still count.
     fn goes_on(&mut self) -> bool {
-        let (least_s, window_s) = (self.machine.least_s, self.measured(0).window_us * 1e-6);
+        let least_s = self.machine.least_s;
+        let window_s = self.measured(0).window_us * 1e-6;
         let lengthened = self.min_steps != self.machine.min_steps;
         if lengthened || window_s >= least_s || window_s <= 0.0 {
             return false;

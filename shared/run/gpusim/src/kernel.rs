@@ -233,7 +233,8 @@ impl<'a> Emitter<'a> {
         let taps = f64::from(conv.window.kernel).powi(2);
         let pixels_in = conv.input.elements() / f64::from(conv.input.channels) * self.batch;
         let pixels_out = output.elements() / f64::from(conv.channels) * self.batch;
-        let (ci, co) = (f64::from(conv.input.channels), f64::from(conv.channels));
+        let ci = f64::from(conv.input.channels);
+        let co = f64::from(conv.channels);
         let (m, n, k) = match kind {
             KernelKind::DataGradient => (pixels_in, ci, co * taps * pixels_out / pixels_in),
             KernelKind::WeightGradient => (co, ci * taps, pixels_out),
@@ -255,7 +256,9 @@ impl<'a> Emitter<'a> {
     }
 
     fn linear(&mut self, inputs: u32, outputs: u32, kind: KernelKind) {
-        let (i, o, b) = (f64::from(inputs), f64::from(outputs), self.batch);
+        let i = f64::from(inputs);
+        let o = f64::from(outputs);
+        let b = self.batch;
         let (m, n, k) = match kind {
             KernelKind::DataGradient => (b, i, o),
             KernelKind::WeightGradient => (o, i, b),

@@ -80,8 +80,10 @@ impl Ready {
         for hold in &self.hold {
             free -= smaller(*hold, sure);
         }
-        let (hold, parallelism) = (&self.hold[..n], &self.parallelism[..n]);
-        let (held, active) = (&mut self.held[..n], &mut self.active[..n]);
+        let hold = &self.hold[..n];
+        let parallelism = &self.parallelism[..n];
+        let held = &mut self.held[..n];
+        let active = &mut self.active[..n];
         let mut served = 0;
         while served < n && free != 0.0 {
             let base = smaller(hold[served], sure);
@@ -131,7 +133,8 @@ impl Ready {
     /// End time of the segment that ends first if nothing else changes.
     pub(crate) fn first_end(&self, now: f64) -> f64 {
         let n = self.task.len();
-        let (remaining, rate) = (&self.remaining[..n], &self.rate[..n]);
+        let remaining = &self.remaining[..n];
+        let rate = &self.rate[..n];
         least(n, |k| now + remaining[k] / rate[k])
     }
 

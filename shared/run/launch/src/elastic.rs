@@ -100,7 +100,8 @@ pub fn run_elastic(
     output.queue()?;
     console.queue()?;
     let provenance = console.provenance(None, Some(host.fingerprint().name));
-    let (metrics, follow) = (settings.metrics.as_ref(), settings.supervision.follow);
+    let metrics = settings.metrics.as_ref();
+    let follow = settings.supervision.follow;
     let mut recorder = Recorder::new(output, console, metrics, follow);
     let (parts, now) = (elastic.parts, host.now());
     // The session ends before the host is dropped: the host removes the control groups of the run with all processes in

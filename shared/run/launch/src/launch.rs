@@ -152,7 +152,8 @@ impl Launch {
             )));
         }
         let wanted = |id: &TaskId| tasks.iter().any(|t| t == id.as_str());
-        let (downloads, all) = (self.timeline.as_ref(), 0..self.plan.tasks.len());
+        let downloads = self.timeline.as_ref();
+        let all = 0..self.plan.tasks.len();
         let order = downloads.map_or_else(|| all.collect(), |t| t.download_order.clone());
         let kept: Vec<usize> = order
             .into_iter()

@@ -255,7 +255,8 @@ impl Weighing<'_> {
                 });
                 self.belief.longest(each)
             };
-            let (now, learnt) = (drawn(|e| e.sd), drawn(|e| e.learnable));
+            let now = drawn(|e| e.sd);
+            let learnt = drawn(|e| e.learnable);
             mean += now / draws as f64;
             square += now * now / draws as f64;
             later += learnt.min(self.best_s) / draws as f64;

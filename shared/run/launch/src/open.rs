@@ -168,7 +168,8 @@ pub(crate) fn conclude(
     console: &Console,
 ) -> Result<Exit, Failure> {
     if let Some(signal) = played.signal {
-        let (names, signal_text) = (list(&played.interrupted), signal_text(signal));
+        let names = list(&played.interrupted);
+        let signal_text = signal_text(signal);
         console.error(&match names.as_str() {
             "" => format!("interrupted by {signal_text}: every task had ended"),
             names => format!("interrupted by {signal_text}: {names} had not ended"),

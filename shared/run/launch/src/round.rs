@@ -71,7 +71,8 @@ fn holds_of(with: &Context<'_>) -> Vec<Hold> {
 
 impl<'r> RoundRun<'r> {
     pub(crate) fn new(with: Context<'r>, number: u32, begun: Instant) -> Self {
-        let (total, no_progress) = (with.settings.total, with.settings.no_progress);
+        let total = with.settings.total;
+        let no_progress = with.settings.no_progress;
         let tasks = with
             .launch
             .assignments()

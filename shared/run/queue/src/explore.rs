@@ -399,7 +399,8 @@ impl Explorer {
         (runner.done, runner.of) = (work, of.filter(|of| *of > 0.0 && *of >= work));
         if runner.begun.is_none() {
             runner.begun = Some(at);
-            let (template, startup) = (runner.template.clone(), at - runner.started);
+            let template = runner.template.clone();
+            let startup = at - runner.started;
             let mean = self.startups.entry(template).or_insert(startup);
             *mean += LAST * (startup - *mean);
             for runner in self.runners.values_mut().filter(|r| r.device == device) {
@@ -416,7 +417,9 @@ impl Explorer {
 
     /// The situation on a device, formed by the jobs for which `counts` is true.
     fn situation(&mut self, device: usize, counts: impl Fn(&Runner) -> bool) -> At {
-        let (mut templates, mut caps, mut number) = (BTreeSet::new(), BTreeSet::new(), 0);
+        let mut templates = BTreeSet::new();
+        let mut caps = BTreeSet::new();
+        let mut number = 0;
         for runner in self.on(device).filter(|r| counts(r)) {
             templates.insert(&*runner.template);
             caps.insert(runner.cap);

@@ -160,7 +160,8 @@ impl Model {
     /// Rate of a job in a crowd that it belongs to, relative to alone and uncapped.
     pub(crate) fn rate(&self, template: usize, cap: u32, crowd: &[Part]) -> f64 {
         let own = self.capped(template, cap);
-        let (mut lost, mut caps) = (-self.loss(template, template) * own, 0.0);
+        let mut lost = -self.loss(template, template) * own;
+        let mut caps = 0.0;
         for &(other, cap, count) in crowd {
             lost += count * self.loss(template, other) * self.capped(other, cap);
             caps += count * f64::from(cap) / 100.0;
@@ -420,7 +421,9 @@ impl Data {
             means[*template].0 += weight * sum / weights;
             means[*template].1 += weight;
         }
-        let (mut cost, mut between, mut count) = (model.unusual(), 0.02, 2.0);
+        let mut cost = model.unusual();
+        let mut between = 0.02;
+        let mut count = 2.0;
         for (template, (weights, sum, squares)) in all() {
             let mean = sum / weights;
             let away = square(mean - means[*template].0 / means[*template].1);

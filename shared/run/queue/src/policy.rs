@@ -106,7 +106,8 @@ impl Policy {
         limits: Limits,
         learnt: &BTreeMap<String, BTreeMap<String, Learnt>>,
     ) -> Self {
-        let (mut lanes, mut kinds) = (Vec::new(), Vec::<(String, Explorer)>::new());
+        let mut lanes = Vec::new();
+        let mut kinds = Vec::<(String, Explorer)>::new();
         for device in devices {
             let known = kinds.iter().position(|(name, _)| *name == device.kind);
             let kind = known.unwrap_or_else(|| {

@@ -166,7 +166,9 @@ fn is_unmapped(owner: u32) -> bool {
     let map = read("/proc/self/uid_map");
     let mut ranges = map.lines().filter_map(|line| {
         let mut numbers = line.split_whitespace().map(str::parse::<u64>);
-        let (first, _, count) = (numbers.next()?, numbers.next()?, numbers.next()?);
+        let first = numbers.next()?;
+        let _ = numbers.next()?;
+        let count = numbers.next()?;
         Some((first.ok()?, count.ok()?))
     });
     !map.is_empty() && !ranges.any(|(first, count)| (first..first + count).contains(&owner.into()))

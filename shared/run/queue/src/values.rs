@@ -85,7 +85,9 @@ fn quoted(text: &str, quote: char) -> Result<(Item, Option<&str>), String> {
 /// A value without quotes, and the rest of the text after its comma.
 fn plain(text: &str) -> Result<(Item, Option<&str>), String> {
     let mut value = String::new();
-    let (mut open, mut inner, mut escaped) = (Vec::new(), None, false);
+    let mut open = Vec::new();
+    let mut inner = None;
+    let mut escaped = false;
     let mut chars = text.char_indices().peekable();
     let finish = |value: String, escaped| match escaped {
         true => Item::Quoted(value),
@@ -249,7 +251,8 @@ impl Decimal {
     fn text(self, places: u32, width: usize) -> String {
         let scale = 10_i128.pow(places);
         let sign = if self.digits < 0 { "-" } else { "" };
-        let (whole, part) = (self.digits.abs() / scale, self.digits.abs() % scale);
+        let whole = self.digits.abs() / scale;
+        let part = self.digits.abs() % scale;
         match places as usize {
             0 => format!("{sign}{whole:0>width$}"),
             places => format!("{sign}{whole:0>width$}.{part:0>places$}"),

@@ -33,7 +33,9 @@ impl Watch {
             return None;
         }
         let machine = machine()?;
-        let (mut all, mut used_s, mut own) = (BTreeMap::new(), BTreeMap::new(), 0.0);
+        let mut all = BTreeMap::new();
+        let mut used_s = BTreeMap::new();
+        let mut own = 0.0;
         for (id, started, pid, procs) in jobs {
             let sum = of_job(pid, procs);
             let before = self.used_s.get(&id).copied().unwrap_or(0.0);

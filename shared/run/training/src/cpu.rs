@@ -211,7 +211,8 @@ impl CpuTrainer {
         let work = |(lane, part): (&mut Lane, Range<usize>)| {
             lane.data
                 .draw(first.wrapping_add(part.start as u64), part.len());
-            let (samples, labels) = (lane.data.samples(), lane.data.labels());
+            let samples = lane.data.samples();
+            let labels = lane.data.labels();
             lane.outcome = lane.work.gradient(layout, weights, samples, labels);
         };
         on_threads(&mut self.threads, self.lanes.iter_mut().zip(parts), work);

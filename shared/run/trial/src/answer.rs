@@ -319,7 +319,8 @@ fn makespan(alone: &[Alone], beside: &[Beside], seconds: Option<f64>) -> f64 {
         }
         let crowd = (running.len() - 1) as f64 / (n - 1).max(1) as f64;
         let per_unit = |i: usize| {
-            let (solo, joint) = (1.0 / alone[i].rate.per_s, 1.0 / beside[i].rate.per_s);
+            let solo = 1.0 / alone[i].rate.per_s;
+            let joint = 1.0 / beside[i].rate.per_s;
             solo + (joint - solo) * crowd
         };
         let left = |i: usize| match start[i] > 0.0 {

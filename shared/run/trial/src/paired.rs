@@ -264,7 +264,8 @@ fn all<T>(values: Vec<Option<T>>) -> Option<Vec<T>> {
 impl Comparison {
     fn round(&mut self, pairing: &Pairing, stage: &Stage) -> Result<Round, Gap> {
         let take = |rates: &mut Vec<_>| all(std::mem::take(rates)).ok_or(Gap::Ended);
-        let (alone, beside) = (take(&mut self.alone)?, take(&mut self.beside)?);
+        let alone = take(&mut self.alone)?;
+        let beside = take(&mut self.beside)?;
         Ok(pairing.round(stage, &alone, &beside, self.others))
     }
 }

@@ -123,7 +123,8 @@ fn of_workload(plan: &Plan, workload: &Workload, j: &mut Judge) {
                 let bytes = |b: Option<doc::UpdateBytes>| {
                     b.map(|b| format!("{} down, {} up", b.down.get(), b.up.get()))
                 };
-                let (claimed, truth) = (bytes(task.update_bytes), bytes(known.update_bytes));
+                let claimed = bytes(task.update_bytes);
+                let truth = bytes(known.update_bytes);
                 repeats("update_bytes", claimed, truth, j);
                 // A hand-written plan may have any batch size, for example a plan for some tasks of a timeline.
                 if let Some(batch) = plan.given(i).batch
@@ -159,7 +160,8 @@ fn shares(plan: &Plan, rv: Option<units::TotalShare>, j: &mut Judge) {
 
 /// Reports a predictor whose number of tasks differs from that of its workload.
 fn tasks_of_model(model: &Model, predictor: &Predictor, j: &mut Judge) {
-    let (claimed, truth) = (predictor.task_count(), model.workload.tasks.len());
+    let claimed = predictor.task_count();
+    let truth = model.workload.tasks.len();
     j.contradiction(
         "model.predictor",
         format!("{claimed} tasks"),

@@ -98,7 +98,9 @@ fn durations(
 /// synchronisation time must be the sum over all tasks: no other figure depends on the synchronisation of a task that
 /// ends before others of its round.
 fn deviations(schedule: &Schedule, paces: &[Option<(f64, f64)>], works: &[f64], j: &mut Judge) {
-    let (mut largest, mut reached, mut sum) = (0.0_f64, schedule.noise <= 0.0, 0.0);
+    let mut largest = 0.0_f64;
+    let mut reached = schedule.noise <= 0.0;
+    let mut sum = 0.0;
     for ((task, pace), &trained) in schedule.assignments.iter().zip(paces).zip(works) {
         let Some((train, sync)) = *pace else {
             continue;
@@ -182,7 +184,9 @@ fn rounds_follow(schedule: &Schedule, j: &mut Judge) {
         }
     }
     for (i, task) in schedule.assignments.iter().enumerate() {
-        let (job, round, start) = (task.job, task.round, task.start.get());
+        let job = task.job;
+        let round = task.round;
+        let start = task.start.get();
         let first = before.get(&(job, round)).map(|&end| (round, start, end));
         let inside = within
             .get(&(job, round))

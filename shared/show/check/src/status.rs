@@ -77,7 +77,9 @@ fn times(job: &JobStatus, status: &ClusterStatus, j: &mut Judge) {
     let open = matches!(job.state, JobState::Running | JobState::Waiting);
     let now = status.time.get();
     if let Some(end) = job.end {
-        let (at, low, high) = (end.at.get(), end.low.get(), end.high.get());
+        let at = end.at.get();
+        let low = end.low.get();
+        let high = end.high.get();
         if low > at || high < at {
             j.contradiction("end_s", at, format!("from {low} to {high}"));
         }

@@ -101,7 +101,8 @@ fn batch_sizes(timeline: &Timeline, j: &mut Judge) {
         if timeline.batches[i].is_none() && plan.feasible().is_some() {
             j.contradiction("batches", format!("nothing of {}", task.id), batch);
         }
-        let (least, most) = (known.batch_sizes.first(), known.batch_sizes.last());
+        let least = known.batch_sizes.first();
+        let most = known.batch_sizes.last();
         let within = least.is_some_and(|b| batch >= *b) && most.is_some_and(|b| batch <= *b);
         if !within && Some(batch) != planned {
             j.field("batches", |j| {

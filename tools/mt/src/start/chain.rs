@@ -131,7 +131,8 @@ impl Chain<'_> {
             self.judge(&found)?;
             cost = found.end.map(|end| end.cost);
         }
-        let (model, plan) = (self.at("model.json"), self.at("plan.json"));
+        let model = self.at("model.json");
+        let plan = self.at("plan.json");
         let timeline = self.at("timeline.json");
         self.stages.begin("learn");
         self.stages.run("fit", &[&samples, "-o", &model])?;
@@ -390,7 +391,8 @@ fn folder(args: &RunArgs) -> Result<PathBuf, Failure> {
         return Ok(folder);
     }
     if there {
-        let (file, folder) = (args.workload.display(), folder.display());
+        let file = args.workload.display();
+        let folder = folder.display();
         return Err(Failure::Usage(format!(
             "the folder {folder} exists already: mt run {file} --resume continues it, --force starts over, -o DIR \
              uses another folder"

@@ -9,7 +9,8 @@ use doc::{Profile, Sample};
 /// does not represent the work).
 pub fn missing(profile: &Profile) -> Option<String> {
     let tasks = &profile.header.workload.tasks;
-    let (measured, failed) = (profile.samples.len(), profile.failures.len());
+    let measured = profile.samples.len();
+    let failed = profile.failures.len();
     let reasons = || {
         // Failures are grouped by cause, since their texts contain seconds and names and so differ.
         let mut count: BTreeMap<String, (usize, &str)> = BTreeMap::new();

@@ -42,7 +42,8 @@ impl Busy {
             }
             Self::Processors(before) => {
                 let now = Ticks::of(&fs::read_to_string("/proc/stat").ok()?)?;
-                let (worked, all) = (now.worked - before.worked, now.all - before.all);
+                let worked = now.worked - before.worked;
+                let all = now.all - before.all;
                 *before = now;
                 let percent = 100.0 * worked as f64 / all.max(1) as f64;
                 Some(format!("processors busy {percent:.0} %"))

@@ -25,7 +25,9 @@ pub(crate) fn verdict<C: Throughput + ?Sized>(
 ) -> Result<Option<Verdict>, AllocError> {
     let volumes = workload.tasks.iter().all(|t| t.samples.is_some());
     let mut tasks: Vec<(usize, WorkAlone)> = Vec::new();
-    let (mut together, mut low, mut high) = (0.0_f64, 0.0_f64, Some(0.0_f64));
+    let mut together = 0.0_f64;
+    let mut low = 0.0_f64;
+    let mut high = Some(0.0_f64);
     let mut alone = 0.0_f64;
     let mut schemes = Scheme::EQUAL.map(|scheme| (scheme, Some(0.0_f64)));
     for p in parts {

@@ -249,7 +249,8 @@ impl Targets {
             let order = |a: &usize, b: &usize| ends(a).total_cmp(&ends(b));
             (0..device.ways.len()).min_by(order).unwrap_or(0)
         });
-        let (from_own, from_soonest) = (self.descent(own), self.descent(soonest.collect()));
+        let from_own = self.descent(own);
+        let from_soonest = self.descent(soonest.collect());
         if from_soonest.1 < from_own.1 {
             from_soonest
         } else {

@@ -57,7 +57,8 @@ pub fn sizes(plan: &Plan) -> Option<String> {
     }
     let size = |t: &doc::Task| format!("{} {}", t.id, t.reference());
     let sizes: Vec<String> = workload.tasks.iter().map(size).collect();
-    let (own, open) = (found.objective.value, found.unconstrained_objective);
+    let own = found.objective.value;
+    let open = found.unconstrained_objective;
     // A time is stored as a negative number, so a value closer to 0 is a shorter time.
     let change = open.map(|open| match found.objective.kind {
         ObjectiveKind::Round => 100.0 * (1.0 - open / own),

@@ -87,7 +87,8 @@ impl Planner {
                     Some(last) => (last.predictor, Some(last.known.unwrap_or_default())),
                     None => (Predictor::from_model(&model)?, None),
                 };
-                let (workload, measured) = (&model.workload, &model.measured);
+                let workload = &model.workload;
+                let measured = &model.measured;
                 let plan = match &known {
                     Some(known) => {
                         let rates = Remembered::with(&predictor, Arc::clone(known));

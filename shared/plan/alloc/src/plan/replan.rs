@@ -153,7 +153,8 @@ impl<'a> Asker<'a> {
             objective,
             ..self.asked.clone()
         };
-        let (workload, measured) = (&self.model.workload, &self.model.measured);
+        let workload = &self.model.workload;
+        let measured = &self.model.measured;
         let fewer = with_part(workload, part);
         let mut found = plan_workload(self.predictor, &fewer, &asked, measured, None)
             .map_err(|error| error.to_string())?;

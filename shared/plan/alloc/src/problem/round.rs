@@ -270,7 +270,8 @@ impl Round {
         if rough >= likely {
             return Ok(f64::INFINITY);
         }
-        let (played, sizes) = (self.rates(rates, settings), batches(settings));
+        let played = self.rates(rates, settings);
+        let sizes = batches(settings);
         overlap::estimate_along(&self.instance, &played, &sizes, &here.sequence, most_s)
     }
 
@@ -284,8 +285,10 @@ impl Round {
         below_s: f64,
         here: &PlayedChoice,
     ) -> Result<f64, OverlapError> {
-        let (played, sizes) = (self.rates(rates, settings), batches(settings));
-        let (base, at) = (self.rates(rates, &here.settings), batches(&here.settings));
+        let played = self.rates(rates, settings);
+        let sizes = batches(settings);
+        let base = self.rates(rates, &here.settings);
+        let at = batches(&here.settings);
         let near = Nearby::new(&base, &at, &here.rows, &played, &sizes, together)?;
         overlap::estimate_along(&self.instance, &near, &sizes, &here.sequence, below_s)
     }

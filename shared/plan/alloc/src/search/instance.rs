@@ -226,7 +226,8 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
 
     /// Multiples of the step that the shares may sum to; empty if there are none.
     pub fn sums(&self) -> Vec<u32> {
-        let (n, step) = (self.n as u32, self.problem.limits.step.hundredths());
+        let n = self.n as u32;
+        let step = self.problem.limits.step.hundredths();
         let all = n..=n * u32::from(self.levels);
         match self.problem.limits.rv {
             None => all.collect(),
@@ -334,7 +335,8 @@ impl<'a, C: Throughput + ?Sized> Instance<'a, C> {
             memory += self.memory[i * self.width + b];
             for k in 0..i {
                 let c = usize::from(point.batch[k]);
-                let (qi, qk) = (self.load_at(i, b, rates[i]), self.load_at(k, c, rates[k]));
+                let qi = self.load_at(i, b, rates[i]);
+                let qk = self.load_at(k, c, rates[k]);
                 j.mismatch += self.pair_mismatch(i, qi, k, qk);
             }
             if self.same && point.batch[i] != point.batch[0] {

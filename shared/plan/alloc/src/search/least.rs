@@ -79,7 +79,8 @@ pub(crate) fn least<C: Throughput + ?Sized>(
     if let Some(listed) = listed(&inst, quantity) {
         // A choice within a bound is also within any larger one, so feasibility is monotone and can be bisected.
         let at = |bound: f64| listed.partition_point(|v| *v < bound);
-        let (mut from, mut to) = (at(low * (1.0 + TOLERANCE) + f64::MIN_POSITIVE), at(high));
+        let mut from = at(low * (1.0 + TOLERANCE) + f64::MIN_POSITIVE);
+        let mut to = at(high);
         while from < to {
             let middle = usize::midpoint(from, to);
             match kept(rates, problem, quantity, listed[middle], options)? {

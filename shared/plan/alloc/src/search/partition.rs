@@ -440,7 +440,8 @@ fn local_partition<C: Throughput + ?Sized>(
         }
         of.clone_from(&best);
         for _ in 0..3 {
-            let (i, g) = (rng.random_range(0..n), rng.random_range(0..gpus));
+            let i = rng.random_range(0..n);
+            let g = rng.random_range(0..gpus);
             of[i] = g;
         }
         value = subsets.total(&sets(&of, gpus))?;

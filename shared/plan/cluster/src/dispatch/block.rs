@@ -102,9 +102,12 @@ pub(super) fn earliest(
         let train = |m: usize| job.train[problem.gpus[m]];
         train(a).total_cmp(&train(b)).then(a.cmp(&b))
     });
-    let (mut left, mut seats, mut longest) = (tasks, Vec::new(), 0.0_f64);
+    let mut left = tasks;
+    let mut seats = Vec::new();
+    let mut longest = 0.0_f64;
     for gpu in gpus {
-        let (train, sync) = (job.train[problem.gpus[gpu]], job.sync[problem.gpus[gpu]]);
+        let train = job.train[problem.gpus[gpu]];
+        let sync = job.sync[problem.gpus[gpu]];
         // A task that ends late only by rounding still fits.
         let fit = ((period - sync) / train + 1e-9).floor();
         // A task that takes no time fits any number of times.

@@ -48,7 +48,9 @@ impl Truth {
 
     /// Starts a task that will take these seconds of training and synchronisation alone.
     fn start(&mut self, problem: &Problem, started: Assignment, train: f64, sync: f64) {
-        let (n, task, gpu) = (started.job, started.task, started.gpu);
+        let n = started.job;
+        let task = started.task;
+        let gpu = started.gpu;
         self.expect(started.trained, Event::Trained(n, task));
         self.expect(started.synced, Event::Finished(n, task));
         if problem.shares() {
@@ -107,7 +109,9 @@ pub fn play(problem: &Problem, noise: f64, settings: OnlineSettings) -> Played {
     // Job numbers in `live` by those in `problem`, and the reverse.
     let mut theirs = vec![usize::MAX; problem.jobs.len()];
     let mut ours = Vec::new();
-    let (mut slowest, mut whole, mut answers) = (Duration::ZERO, Duration::ZERO, 0_u32);
+    let mut slowest = Duration::ZERO;
+    let mut whole = Duration::ZERO;
+    let mut answers = 0_u32;
     while let Some(&(now, _)) = truth.events.last() {
         let mut again = false;
         let started = Instant::now();

@@ -213,7 +213,8 @@ impl Queue {
             round: d.place.round as u32,
             task: d.place.task as u32,
         };
-        let (gpu, node) = (self.gpus[d.gpu].clone(), self.nodes[d.gpu].clone());
+        let gpu = self.gpus[d.gpu].clone();
+        let node = self.nodes[d.gpu].clone();
         Ok(QueueStart::new(Seconds::new(self.now)?, task, gpu, node))
     }
 

@@ -52,7 +52,9 @@ impl Online {
         }
         let jobs = self.problem.jobs.iter().zip(&state.jobs);
         let open = jobs.filter(|(job, p)| p.round < job.rounds && p.ready.is_finite());
-        let (mut count, mut left, mut shortest) = (0_u64, 0_u64, f64::INFINITY);
+        let mut count = 0_u64;
+        let mut left = 0_u64;
+        let mut shortest = f64::INFINITY;
         for (job, p) in open {
             count += 1;
             left += ((job.rounds - p.round) * job.tasks) as u64;
@@ -298,7 +300,9 @@ fn improve_filling(search: Search<'_>, starts: [Priorities; 2]) -> Priorities {
         decoder: Decoder::Holes,
         ..search
     };
-    let (problem, state, now) = (search.problem, search.state, search.now);
+    let problem = search.problem;
+    let state = search.state;
+    let now = search.now;
     let cost = |p: &Priorities| fill_holes(problem, state, now, &p.order, f64::INFINITY, |_| {});
     let [kept, new] = starts;
     let (old, other) = (cost(&kept), cost(&new));

@@ -109,7 +109,8 @@ impl QuickBound {
                 .map(|(_, (r, y))| r * y)
                 .sum();
         }
-        let (mut early, mut late) = ([(0.0, 0.0); SETS], [(0.0, 0.0); SETS]);
+        let mut early = [(0.0, 0.0); SETS];
+        let mut late = [(0.0, 0.0); SETS];
         let early = stairs(&self.by_download, &values, &mut early);
         let late = stairs(&self.by_upload, &values, &mut late);
         let wanted: f64 = self.jobs.iter().zip(&prices).map(|(j, y)| j.work * y).sum();

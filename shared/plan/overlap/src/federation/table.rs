@@ -19,7 +19,8 @@ impl Federation {
             heading.extend(["kept_makespan_s", "kept_weights", "kept_progress"]);
         }
         table.write_record(heading)?;
-        let (before, after) = (self.weights(false), self.weights(true));
+        let before = self.weights(false);
+        let after = self.weights(true);
         for ((device, before), after) in self.devices().iter().zip(before).zip(after) {
             let mut row = vec![
                 device.name.clone(),

@@ -44,7 +44,8 @@ impl Search<'_, '_> {
             if meets(self.best_s, floor, &half) {
                 return;
             }
-            let (how, below_s) = ((self.options.single_order, waits), self.best_s);
+            let how = (self.options.single_order, waits);
+            let below_s = self.best_s;
             let (_, steps) = best_steps(&half, self.rates, floor, how, below_s, &first, nodes);
             if !steps.is_empty() {
                 let until = held_by(&steps, half.len());
@@ -77,7 +78,8 @@ impl Search<'_, '_> {
         };
         let descended = descend(&mut player, &mut sequence, value, u128::MAX, &mut budget);
         let value = hold_back(&mut player, &sequence, descended, &mut budget);
-        let (order, until) = (player.order(&sequence), player.holds);
+        let order = player.order(&sequence);
+        let until = player.holds;
         self.plays += budget.spent();
         if let Order::OneByOne(transfers) = order
             && value < self.best_s

@@ -17,7 +17,9 @@ pub fn one_after_another(instance: &Instance, solo: &[f64]) -> f64 {
     let jobs = instance.jobs();
     let compute: Vec<f64> = jobs.iter().zip(solo).map(|(j, s)| j.work / s).collect();
     let play = |order: &[usize]| {
-        let (mut down, mut busy, mut up) = (0.0_f64, 0.0_f64, 0.0_f64);
+        let mut down = 0.0_f64;
+        let mut busy = 0.0_f64;
+        let mut up = 0.0_f64;
         for &i in order {
             down += jobs[i].download_s;
             busy = busy.max(down) + compute[i];

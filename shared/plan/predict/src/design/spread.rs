@@ -64,7 +64,8 @@ pub(super) fn spread(
 fn distance(design: &Design<'_>, x: &[Setting], y: &[Setting]) -> f64 {
     let rank = |at: Option<usize>, n: usize| at.unwrap_or(0) as f64 / (n.max(2) - 1) as f64;
     let ranks = |a: &Setting| {
-        let (batches, shares) = (&design.batches[a.task], &design.shares);
+        let batches = &design.batches[a.task];
+        let shares = &design.shares;
         (
             rank(batches.iter().position(|b| *b == a.batch), batches.len()),
             rank(shares.iter().position(|s| *s == a.share), shares.len()),

@@ -87,7 +87,8 @@ pub(super) fn covariance(obs: &Observations, scaled: &[f64], of: TwoGroups, sign
     let mut cov = vec![0.0; n * n];
     let mut rest = vec![0.0; n];
     for i in 0..n {
-        let (row, rest) = (&mut cov[i * n..i * n + i], &mut rest[..i]);
+        let row = &mut cov[i * n..i * n + i];
+        let rest = &mut rest[..i];
         rest.fill(0.0);
         for (f, x) in scaled.chunks_exact(n).enumerate() {
             let into = if f < of.own { &mut *row } else { &mut *rest };

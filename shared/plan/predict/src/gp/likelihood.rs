@@ -40,7 +40,8 @@ pub(super) fn covariance(obs: &Observations, scaled: &[f64], signal: f64, noise:
     let mut cov = vec![0.0; n * n];
     let mut slope = vec![0.0; n * n];
     for i in 0..n {
-        let (row, h) = (&mut cov[i * n..i * n + i], &mut slope[i * n..i * n + i]);
+        let row = &mut cov[i * n..i * n + i];
+        let h = &mut slope[i * n..i * n + i];
         for x in scaled.chunks_exact(n) {
             let at = x[i];
             for (r, v) in row.iter_mut().zip(x) {

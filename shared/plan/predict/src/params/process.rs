@@ -57,7 +57,8 @@ pub(super) fn process(
         let problem = "3/2 without own_features";
         return Err(bad(format!("{path}.matern"), problem));
     }
-    let (mut rows, mut places) = (Vec::with_capacity(n), Vec::with_capacity(n));
+    let mut rows = Vec::with_capacity(n);
+    let mut places = Vec::with_capacity(n);
     for (k, task) in g.points.iter().zip(tasks) {
         let Some(active) = points.get(*k as usize) else {
             return Err(bad(path, format!("point {k} of {}", points.len())));

@@ -147,7 +147,8 @@ pub(crate) fn total_errors(data: &Dataset, left: &[HeldOut], method: Method) -> 
     for l in left {
         let s = &data.samples[l.sample];
         let b = s.active[l.at].batch.as_f64();
-        let (p, m) = (b * (-l.predicted(method)).exp(), b * (-l.ln_step).exp());
+        let p = b * (-l.predicted(method)).exp();
+        let m = b * (-l.ln_step).exp();
         match sums.last_mut() {
             Some(last) if last.0 == l.sample => {
                 last.1 += p;

@@ -65,7 +65,8 @@ impl Controller {
         // the jobs have ended.
         let mut helper = Helper::start(command, run).map_err(refused)?;
         let child = helper.child();
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take();
         let (sender, answers) = sync_channel(WAITING);
         if let Some(stdout) = stdout {
             let listen = move || listen(stdout, &sender);

@@ -134,7 +134,8 @@ impl ElasticLaunch<'_> {
         let mut free = self.free.len().saturating_sub(promised);
         for (at, &i) in forgotten.iter().enumerate() {
             let arrival = &self.members[i].arrival;
-            let (least, most) = (arrival.min_gpus.unwrap_or(1), arrival.max_gpus);
+            let least = arrival.min_gpus.unwrap_or(1);
+            let most = arrival.max_gpus;
             let fair = (free / (forgotten.len() - at)) as u32;
             let gpus = fair.max(least).min(most.unwrap_or(u32::MAX));
             if gpus as usize > free {
@@ -167,7 +168,8 @@ impl ElasticLaunch<'_> {
         for grows in [false, true] {
             for i in 0..self.members.len() {
                 let member = &self.members[i];
-                let (wanted, held) = (member.wanted_gpus() as usize, member.gpus.len());
+                let wanted = member.wanted_gpus() as usize;
+                let held = member.gpus.len();
                 let more = wanted.saturating_sub(held);
                 let differs = wanted > 0 && wanted != held && (more > 0) == grows;
                 if differs && member.stage == Stage::Training && more <= self.free.len() {

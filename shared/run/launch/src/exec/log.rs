@@ -97,7 +97,9 @@ impl<'a> Record<'a> {
     pub(super) fn take(&mut self, bytes: &[u8]) -> bool {
         let before = self.steps.is_none();
         let now = Instant::now();
-        let (progress, steps, samples) = (&mut self.progress, &mut self.steps, &mut self.samples);
+        let progress = &mut self.progress;
+        let steps = &mut self.steps;
+        let samples = &mut self.samples;
         self.lines
             .push(bytes, |line, _| match progress.parse(line) {
                 Some(Message::Step { samples: more, .. }) => {

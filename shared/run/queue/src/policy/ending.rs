@@ -84,7 +84,8 @@ impl Policy {
         template: &str,
         now: f64,
     ) -> Option<Card<'_>> {
-        let (kind, explorer) = (self.lanes[at].kind, self.explorer(at));
+        let kind = self.lanes[at].kind;
+        let explorer = self.explorer(at);
         let new = names.iter().enumerate().map(|(number, name)| {
             Some(Work {
                 template: number,

@@ -34,7 +34,9 @@ impl Policy {
         let promise = asked.and_then(|demand| demand.at_most_slower);
         let (mut free, mut why) = (Vec::new(), None);
         for at in self.allowed(only) {
-            let (lane, room, most) = (&self.lanes[at], &rooms.lanes[at], self.memory(at));
+            let lane = &self.lanes[at];
+            let room = &rooms.lanes[at];
+            let most = self.memory(at);
             let first = rooms.reserved.as_ref();
             let delays = first
                 .is_some_and(|first| lane.delays(at, room, first, kind, most, self.explorer(at)));
@@ -117,7 +119,8 @@ impl Policy {
     /// Rate of a job of a template on one kind of device relative to its rate on another kind. If the template did not
     /// run on both, the geometric mean over the templates that did.
     pub(super) fn ratio(&self, kind: usize, other: usize, template: &str) -> Option<f64> {
-        let (this, that) = (&self.kinds[kind].1, &self.kinds[other].1);
+        let this = &self.kinds[kind].1;
+        let that = &self.kinds[other].1;
         let alone = |name: &str| Some(this.alone_rate(name)? / that.alone_rate(name)?);
         let of = |name: &str| alone(name).or_else(|| Some(this.rate(name)? / that.rate(name)?));
         of(template).or_else(|| {

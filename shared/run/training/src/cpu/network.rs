@@ -66,7 +66,8 @@ impl Layout {
         let mut random = SmallRng::seed_from_u64(seed ^ 0x5eed);
         let mut weights = vec![0.0; self.parameters()];
         for layer in 0..self.layers() {
-            let (rows, columns) = (self.sizes[layer], self.sizes[layer + 1]);
+            let rows = self.sizes[layer];
+            let columns = self.sizes[layer + 1];
             let bound = (6.0 / rows as f32).sqrt();
             for w in &mut weights[self.starts[layer]..][..rows * columns] {
                 *w = random.random_range(-bound..bound);
@@ -76,7 +77,8 @@ impl Layout {
     }
 
     fn split<'a>(&self, flat: &'a [f32], layer: usize) -> (Matrix<'a>, &'a [f32]) {
-        let (rows, columns) = (self.sizes[layer], self.sizes[layer + 1]);
+        let rows = self.sizes[layer];
+        let columns = self.sizes[layer + 1];
         let part = &flat[self.starts[layer]..self.starts[layer + 1]];
         let (weights, biases) = part.split_at(rows * columns);
         (matrix(rows, columns, weights), biases)
@@ -188,7 +190,8 @@ impl Workspace {
 
     fn backward(&mut self, layout: &Layout, weights: &[f32], input: Matrix<'_>) {
         for layer in (0..layout.layers()).rev() {
-            let (rows, columns) = (layout.sizes[layer], layout.sizes[layer + 1]);
+            let rows = layout.sizes[layer];
+            let columns = layout.sizes[layer + 1];
             let part = &mut self.gradients[layout.starts[layer]..layout.starts[layer + 1]];
             let (gradient, biases) = part.split_at_mut(rows * columns);
             let (before, after) = self.errors.split_at_mut(layer);

@@ -263,7 +263,8 @@ impl Gpu {
         let operation = |turned| if turned { CUBLAS_OP_T } else { CUBLAS_OP_N };
         let int = |v: u32| i32::try_from(v).map_err(|_| size_error());
         let [m, n, k] = [int(p.m)?, int(p.n)?, int(p.k)?];
-        let (alpha, beta) = (1.0f32, if p.add { 1.0f32 } else { 0.0 });
+        let alpha = 1.0f32;
+        let beta = if p.add { 1.0f32 } else { 0.0 };
         // SAFETY: as for a launch; `alpha` and `beta` outlive the call.
         unsafe {
             blas::sgemm(

@@ -220,7 +220,8 @@ fn scale(rows: &[(f64, f64)]) -> Option<Scale> {
         let (n, sum) = (off.len() as f64, off.iter().sum::<f64>());
         off.iter().map(|o| o * o).sum::<f64>() - sum * sum / n
     };
-    let (low, range) = (least / BEYOND, (most / least * BEYOND * BEYOND).ln());
+    let low = least / BEYOND;
+    let range = (most / least * BEYOND * BEYOND).ln();
     let points = STEPS * FINER;
     let at = |k: usize| low * (range * k as f64 / points as f64).exp();
     let scanned: Vec<f64> = (0..=points).map(|k| misfit(at(k))).collect();
@@ -229,7 +230,8 @@ fn scale(rows: &[(f64, f64)]) -> Option<Scale> {
     let variance = (scanned[best] + USUAL.1 * USUAL.0 * USUAL.0) / freedom;
     let bound = scanned[best] + student(freedom).powi(2) * variance;
     let inside = |k: &usize| scanned[*k] <= bound;
-    let (first, last) = ((0..=points).find(inside)?, (0..=points).rev().find(inside)?);
+    let first = (0..=points).find(inside)?;
+    let last = (0..=points).rev().find(inside)?;
     let phi = at(best);
     // If the interval reaches an end of the searched range, the noise scale is unbounded on that side; use a
     // hundredth or a hundred times the value.

@@ -148,7 +148,8 @@ impl Rounds<'_> {
     /// above it, and to that of its ratio to one task after another: minimum and maximum of each.
     fn efficiencies(&self, claimed: &Target) -> (Squares, Squares) {
         let all: Vec<usize> = (0..self.chosen.batch.len()).collect();
-        let (mut whole, mut relative) = ([(0.0, 0.0); 2], [(0.0, 0.0); 2]);
+        let mut whole = [(0.0, 0.0); 2];
+        let mut relative = [(0.0, 0.0); 2];
         for (i, task) in self.frame.workload.tasks.iter().enumerate() {
             let mut largest = [(0.0_f64, 0.0_f64); 2];
             for end in 0..2 {

@@ -85,7 +85,8 @@ fn in_table(curve: &EfficiencyCurve, batch: Batch) -> f64 {
     if above == 0 {
         return level[0];
     }
-    let (low, high) = (rows[above - 1].0.ln(), rows[above].0.ln());
+    let low = rows[above - 1].0.ln();
+    let high = rows[above].0.ln();
     let part = (b.ln() - low) / (high - low);
     level[above - 1] * (1.0 - part) + level[above] * part
 }

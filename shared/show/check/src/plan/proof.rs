@@ -120,7 +120,8 @@ pub fn is_outside(frame: &Frame<'_>, choices: &Choices) -> bool {
 pub fn settings(frame: &Frame<'_>, choices: &Choices) -> String {
     let tasks = frame.workload.tasks.iter().enumerate();
     let each = tasks.map(|(i, t)| {
-        let (batch, share) = (choices.batch[i], choices.share[i].percent());
+        let batch = choices.batch[i];
+        let share = choices.share[i].percent();
         format!("{} {batch} at {share} %", t.id)
     });
     each.collect::<Vec<_>>().join(", ")

@@ -67,7 +67,8 @@ pub fn judge(plan: &Feasible, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge
 
 fn interval(claimed: &doc::Target, frame: &Frame<'_>, chosen: &Choices, j: &mut Judge) {
     let together = claimed.together.get();
-    let (low, high) = (claimed.together_low.get(), claimed.together_high);
+    let low = claimed.together_low.get();
+    let high = claimed.together_high;
     let high = high.map(Seconds::get);
     if let Some(round) = &frame.round {
         return interval::judge(claimed, frame, round, chosen, j);

@@ -47,7 +47,8 @@ pub fn judge(events: &[RunEvent], j: &mut Judge) {
             } if *phase != PhaseKind::Compute
                 && all.get(task).is_some_and(|moved| moved.given.is_some()) =>
             {
-                let (claimed, truth) = (doc::name_of(phase), "compute: it transfers nothing");
+                let claimed = doc::name_of(phase);
+                let truth = "compute: it transfers nothing";
                 at_event(at, j, |j| j.contradiction("phase", claimed, truth));
             }
             EventPayload::Restart { task, .. } => all.entry(task).or_default().restarted = true,

@@ -23,7 +23,9 @@ pub fn judge(schedule: &Schedule, groups: &[usize], j: &mut Judge) {
     for (i, task) in schedule.assignments.iter().enumerate() {
         lanes[task.gpu].push((task.start.get(), i));
     }
-    let (mut switches, mut newest, mut farthest) = (0_u32, 0_u32, 0_u32);
+    let mut switches = 0_u32;
+    let mut newest = 0_u32;
+    let mut farthest = 0_u32;
     let (mut seconds, mut occupied) = (0.0, 0.0);
     for (gpu, lane) in lanes.iter_mut().enumerate() {
         lane.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -27,7 +27,8 @@ pub fn report(model: &Model) -> Report {
         );
     }
     if let Some(law) = &params.workload_law {
-        let (gamma0, gamma1) = (plain(law.gamma0_s * 1e3), plain(law.gamma1_s * 1e12));
+        let gamma0 = plain(law.gamma0_s * 1e3);
+        let gamma1 = plain(law.gamma1_s * 1e12);
         let (alpha, beta) = (plain(law.alpha), plain(law.beta));
         let text = format!(
             "step of {gamma0} ms + {gamma1} ps for each unit of {alpha} FLOP + {beta} bytes"

@@ -95,7 +95,8 @@ pub fn of_run(plan: &Plan, events: &[RunEvent]) -> Option<String> {
         .map(|(round, _)| startup(events, *round))
         .sum::<f64>()
         / n;
-    let (planned, by_plan) = (verdict.together.get(), verdict.one_after_another.get());
+    let planned = verdict.together.get();
+    let by_plan = verdict.one_after_another.get();
     let alone = by_plan + startup;
     let (with, of) = match startup < NO_STARTUP {
         true => (String::new(), String::new()),

@@ -63,7 +63,8 @@ pub fn report(timeline: &Timeline, plan_shown: bool) -> Report {
         match (h.phase, h.end_of) {
             (PhaseKind::Compute, PhaseKind::Compute) => format!("{task} until {until} ends"),
             (phase, end_of) => {
-                let (phase, end_of) = (phase_name(phase), phase_name(end_of));
+                let phase = phase_name(phase);
+                let end_of = phase_name(end_of);
                 format!("{phase} of {task} until the {end_of} of {until} ends")
             }
         }

@@ -76,7 +76,8 @@ pub fn verdict_note(plan: &Plan) -> Option<String> {
 /// When the targets are reached with the plan and with the alternatives, and the batch sizes of
 /// each.
 fn of_target(found: &Feasible, t: &Target) -> String {
-    let (together, alone) = (t.together.get(), t.one_after_another.get());
+    let together = t.together.get();
+    let alone = t.one_after_another.get();
     let advice = if t.share { "Share" } else { "Do not share" };
     let doubt = if is_certain(t) {
         ""
@@ -163,7 +164,8 @@ fn sizes(all: impl Iterator<Item = Batch>) -> String {
 }
 
 fn of_verdict(found: &Feasible, v: &Verdict) -> String {
-    let (together, alone) = (v.together.get(), v.one_after_another.get());
+    let together = v.together.get();
+    let alone = v.one_after_another.get();
     let advice = if v.share { "Share" } else { "Do not share" };
     let certain = if v.share {
         v.together_high.is_some_and(|high| high.get() < alone)
@@ -180,7 +182,8 @@ fn of_verdict(found: &Feasible, v: &Verdict) -> String {
         WorkKind::Round => format!("{} s", plain(seconds)),
         WorkKind::Mixture => format!("{} samples/s", plain(samples / seconds)),
     };
-    let (low, high) = (v.together_low.get(), v.together_high.map(|h| h.get()));
+    let low = v.together_low.get();
+    let high = v.together_high.map(|h| h.get());
     let interval = match (v.work, high) {
         (WorkKind::Round, Some(high)) => format!("95 %: {} to {}", plain(low), plain(high)),
         (WorkKind::Round, None) => format!("95 %: {} and more", plain(low)),

@@ -33,7 +33,8 @@ impl Axis {
             // Accept a step that is a round number up to floating-point error, instead of the next larger step.
             .find(|s| *s >= raw * 0.999)
             .unwrap_or(10.0 * power);
-        let (first, last) = ((low / step).floor(), (high / step - 1e-9).ceil());
+        let first = (low / step).floor();
+        let last = (high / step - 1e-9).ceil();
         // If the range is tiny compared with its values, floating-point error makes the number of ticks useless:
         // keep it between 1 and 1,000, although the ticks are not exact.
         let count = (last - first).clamp(1.0, 1000.0) as usize;

@@ -107,7 +107,10 @@ impl Canvas {
 
     /// Draws a bold heading that starts at a point.
     pub fn bold(&mut self, x: f64, y: f64, size: f64, text: &str) {
-        let (x, y, size, text) = (n(x), n(y), n(size), escape(text));
+        let x = n(x);
+        let y = n(y);
+        let size = n(size);
+        let text = escape(text);
         self.push(&format!(
             "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" font-weight=\"bold\" fill=\"{INK}\">{text}</text>"
         ));
@@ -125,7 +128,10 @@ impl Canvas {
             Anchor::Middle => " text-anchor=\"middle\"",
             Anchor::End => " text-anchor=\"end\"",
         };
-        let (x, y, size, text) = (n(x), n(y), n(size), escape(text));
+        let x = n(x);
+        let y = n(y);
+        let size = n(size);
+        let text = escape(text);
         self.push(&format!(
             "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\"{anchor} fill=\"{fill}\">{text}</text>"
         ));
@@ -142,7 +148,10 @@ impl Canvas {
 
     /// Draws vertical text that runs upwards, centred on a point.
     pub fn upwards(&mut self, x: f64, y: f64, size: f64, text: &str) {
-        let (x, y, size, text) = (n(x), n(y), n(size), escape(text));
+        let x = n(x);
+        let y = n(y);
+        let size = n(size);
+        let text = escape(text);
         self.push(&format!(
             "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" text-anchor=\"middle\" fill=\"{INK}\" \
              transform=\"rotate(-90 {x} {y})\">{text}</text>"
@@ -151,7 +160,10 @@ impl Canvas {
 
     /// Draws a filled rectangle; `title` appears as its tooltip.
     pub fn rect(&mut self, at: (f64, f64), size: (f64, f64), style: &str, title: &str) {
-        let (x, y, w, h) = (n(at.0), n(at.1), n(size.0.max(0.0)), n(size.1));
+        let x = n(at.0);
+        let y = n(at.1);
+        let w = n(size.0.max(0.0));
+        let h = n(size.1);
         let title = if title.is_empty() {
             String::new()
         } else {

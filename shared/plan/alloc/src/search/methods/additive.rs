@@ -43,7 +43,9 @@ impl<'a, 'b, C: Throughput + ?Sized> Additive<'a, 'b, C> {
             return None;
         }
         let coupling = inst.rates.interference()?;
-        let (n, width, levels) = (inst.n, inst.width, usize::from(inst.levels));
+        let n = inst.n;
+        let width = inst.width;
+        let levels = usize::from(inst.levels);
         let blank = SampleTime::added(f64::INFINITY, 0.0);
         let mut times = vec![blank; n * levels * width];
         let mut demand = vec![0.0; n * levels * width];

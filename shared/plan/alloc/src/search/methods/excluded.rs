@@ -106,7 +106,8 @@ impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
 
     /// The choices for the tasks of a set; `None` if their number overflows.
     fn choices(&self, set: usize) -> Option<Choices> {
-        let (inst, levels) = (self.inst, usize::from(self.inst.levels));
+        let inst = self.inst;
+        let levels = usize::from(self.inst.levels);
         let tasks: Vec<usize> = (0..inst.n).filter(|i| set >> i & 1 == 1).collect();
         let mut cells = tasks.iter().map(|&i| inst.batches[i].len() * levels);
         let own = cells.try_fold(1, |all: usize, c| all.checked_mul(c))?;
@@ -153,7 +154,8 @@ impl<'a, 'b, C: Throughput + ?Sized> Excluded<'a, 'b, C> {
 
     /// Settings of the tasks of a set at the choice number `code`.
     fn corun(&self, tasks: &[usize], code: usize) -> Vec<Setting> {
-        let (inst, levels) = (self.inst, usize::from(self.inst.levels));
+        let inst = self.inst;
+        let levels = usize::from(self.inst.levels);
         let mut rest = code;
         let mut planned = vec![Share::FULL; inst.n];
         let mut corun = Vec::with_capacity(tasks.len());

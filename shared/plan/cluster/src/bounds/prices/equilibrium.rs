@@ -179,7 +179,8 @@ fn first_prices(
         let density = job.weight / (job.volume() as f64 * job.train[g]);
         // For merged rounds: the fraction of the time from the first start to the last end that is
         // training.
-        let (end_of_task, seconds) = (a.last_trained(), a.rounds as f64 * (a.trained - a.start));
+        let end_of_task = a.last_trained();
+        let seconds = a.rounds as f64 * (a.trained - a.start);
         let busy = match a.rounds {
             1 => 1.0,
             _ => seconds / (end_of_task - a.start),
@@ -187,7 +188,8 @@ fn first_prices(
         let share = busy * density / problem.classes[g].count as f64;
         let first = (a.start / interval) as usize;
         for (k, fall) in fall[g].iter_mut().enumerate().take(intervals).skip(first) {
-            let (begin, end) = (k as f64 * interval, (k + 1) as f64 * interval);
+            let begin = k as f64 * interval;
+            let end = (k + 1) as f64 * interval;
             if begin >= end_of_task {
                 break;
             }

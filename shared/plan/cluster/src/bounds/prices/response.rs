@@ -70,7 +70,9 @@ impl Market<'_> {
             .iter()
             .flat_map(|b| classes.iter().map(move |&g| (b, g)));
         let mut scans: Vec<Scan> = each.map(|(b, g)| self.scan(job, b, g)).collect();
-        let (mut value, mut slack, mut charge) = (f64::INFINITY, 0, 0.0);
+        let mut value = f64::INFINITY;
+        let mut slack = 0;
+        let mut charge = 0.0;
         for j in 0..widest {
             if job.weight * j as f64 * self.cell >= value {
                 break;
@@ -124,7 +126,8 @@ impl Market<'_> {
         if c >= self.effort.intervals * self.effort.cells {
             return 0.0;
         }
-        let (row, at) = (&mut desk.cheapest[g], c - desk.first_cell);
+        let row = &mut desk.cheapest[g];
+        let at = c - desk.first_cell;
         while row.len() <= at {
             let next = desk.first_cell + row.len();
             row.push(self.cheapest_in_cell(g, next, job.train[g]));
@@ -135,7 +138,8 @@ impl Market<'_> {
     /// Least price of a task of `train` seconds that starts in cell c.
     fn cheapest_in_cell(&self, g: usize, c: usize, train: f64) -> f64 {
         let price = |start: f64| self.before(g, start + train) - self.before(g, start);
-        let (from, to) = (c as f64 * self.cell, (c + 1) as f64 * self.cell);
+        let from = c as f64 * self.cell;
+        let to = (c + 1) as f64 * self.cell;
         let edge = ((from + train) / self.interval).ceil() * self.interval - train;
         let mut least = price(from).min(price(to));
         if edge > from && edge < to {
@@ -224,7 +228,8 @@ impl Market<'_> {
     fn book(&mut self, g: usize, from: f64, to: f64, tasks: f64) {
         let first = (from / self.interval) as usize;
         for k in first..self.effort.intervals {
-            let (begin, end) = (k as f64 * self.interval, (k + 1) as f64 * self.interval);
+            let begin = k as f64 * self.interval;
+            let end = (k + 1) as f64 * self.interval;
             if begin >= to {
                 break;
             }

@@ -135,7 +135,8 @@ impl Round {
         known: &mut RatesBySet,
     ) -> (Vec<f64>, Vec<f64>) {
         let n = self.jobs.len();
-        let (mut slowest, mut fastest) = (vec![0.0_f64; n], vec![f64::INFINITY; n]);
+        let mut slowest = vec![0.0_f64; n];
+        let mut fastest = vec![f64::INFINITY; n];
         if n > EVERY_ORDER {
             return (vec![f64::INFINITY; n], vec![0.0; n]);
         }
