@@ -267,7 +267,6 @@ mod tests {
             {"id":"b","model":"vgg16","batch_sizes":[8]}]}"#;
         let frames = doc::Frames::new(text.as_bytes(), "test");
         let workload = doc::Documents::<_, Workload>::new(frames)
-            .into_iter()
             .next()
             .unwrap()
             .unwrap();
