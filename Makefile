@@ -31,9 +31,9 @@ demo: build ## Plan three models on a simulated RTX 3090, then on this machine's
 
 # One command builds everything that tests need, the tools included: a `cargo build` before it would
 # compile most dependencies twice, since tests ask for more of their features. Examples are compiled
-# by `make lint`; no library has documentation tests. Tests send SIGHUP and SIGINT, which
-# `nohup make test` and a script's `make test &` would have every program ignore.
-TESTS := env --default-signal=HUP,INT $(CARGO) test --workspace --lib --bins --tests
+# by `make lint`; no library has documentation tests. Tests send SIGHUP and SIGINT, and one lists
+# the ignored signals; `nohup make test` and a script's `make test &` have all programs ignore some.
+TESTS := env --default-signal=HUP,INT,QUIT $(CARGO) test --workspace --lib --bins --tests
 
 # The reduced reproduction of the paper is an example that a test runs. A test that fails stops no other,
 # and those that were skipped, for want of something on this machine, are listed at the end.
