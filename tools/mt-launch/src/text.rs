@@ -31,8 +31,8 @@ pub fn variables_of(
     let chosen = match task {
         Some(task) => vec![Placement::choose(all, task)?],
         None if all.len() > 1 && format != Format::Json => {
-            let all_names: Vec<String> = all.iter().filter_map(Placement::name).collect();
-            let names = all_names.join(", ");
+            let each: Vec<String> = all.iter().filter_map(Placement::name).collect();
+            let names = each.join(", ");
             return Err(Failure::Usage(format!(
                 "the plan has the tasks {names}; give --task"
             )));

@@ -306,8 +306,8 @@ impl<N> Live<N> {
 
     /// Open jobs that the usable GPUs cannot run.
     pub fn stuck(&self) -> Vec<usize> {
-        let from = |&usable: &bool| if usable { 0.0 } else { f64::INFINITY };
-        let free: Vec<f64> = self.usable.iter().map(from).collect();
+        let free_from = |&usable: &bool| if usable { 0.0 } else { f64::INFINITY };
+        let free: Vec<f64> = self.usable.iter().map(free_from).collect();
         let can = |n: usize| {
             if self.is_gang(n) {
                 return self.problem.together(n, u64::MAX, &free).is_some();

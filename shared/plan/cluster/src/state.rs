@@ -263,8 +263,8 @@ impl ClusterState {
     ) -> Self {
         let mut residents = Vec::new();
         let shares = problem.shares();
-        let from = |&usable: &bool| if usable { now } else { f64::INFINITY };
-        let mut free: Vec<f64> = usable.iter().map(from).collect();
+        let free_from = |&usable: &bool| if usable { now } else { f64::INFINITY };
+        let mut free: Vec<f64> = usable.iter().map(free_from).collect();
         let mut synced = vec![0.0_f64; problem.jobs.len()];
         let mut training = vec![false; problem.jobs.len()];
         for task in underway {

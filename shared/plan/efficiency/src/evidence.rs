@@ -182,8 +182,8 @@ impl Shown {
 
     /// The samples of each training to the lowest loss that all have reached.
     fn reached(&self) -> Vec<Reached> {
-        let one = |(batch, curve): &(Batch, LossCurve)| Some((*batch, curve.falling()?));
-        let falling: Vec<_> = self.curves.iter().filter_map(one).collect();
+        let with_batch = |(batch, curve): &(Batch, LossCurve)| Some((*batch, curve.falling()?));
+        let falling: Vec<_> = self.curves.iter().filter_map(with_batch).collect();
         let lowest = falling.iter().map(|(_, f)| f.lowest());
         let target = lowest.fold(f64::NEG_INFINITY, f64::max);
         let reached = falling.iter().filter_map(|(batch, falling)| {

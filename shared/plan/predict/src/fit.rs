@@ -227,8 +227,8 @@ fn known<'a>(
     whole: bool,
     form: Form,
 ) -> FromFullFit<'a> {
-    let of = |p: &'a Regressors| p.gp.as_ref().map(|g: &GpPart| &g.gp.hyper);
-    let hyper: Vec<Option<&Hyper>> = tasks.iter().map(of).collect();
+    let hyper_of = |p: &'a Regressors| p.gp.as_ref().map(|g: &GpPart| &g.gp.hyper);
+    let hyper: Vec<Option<&Hyper>> = tasks.iter().map(hyper_of).collect();
     let wrong = tasks.iter().zip(rows).map(|(p, r)| {
         let g =
             p.gp.as_ref()

@@ -112,10 +112,10 @@ impl Policy {
             let known = kinds.iter().position(|(name, _)| *name == device.kind);
             let kind = known.unwrap_or_else(|| {
                 let learnt = learnt.get(&device.kind).cloned().unwrap_or_default();
-                let whole = Explorer::new(learnt, device.clients.min(limits.most));
+                let shared = Explorer::new(learnt, device.clients.min(limits.most));
                 let explorer = match device.cores {
-                    Some(cores) => whole.on_processors(cores),
-                    None => whole,
+                    Some(cores) => shared.on_processors(cores),
+                    None => shared,
                 };
                 kinds.push((device.kind.clone(), explorer));
                 kinds.len() - 1

@@ -75,9 +75,9 @@ pub(super) fn said(text: &str) -> Option<String> {
     for line in text.split(['\n', '\r']) {
         let bytes = without_colours(line.as_bytes());
         let plain = String::from_utf8_lossy(&bytes);
-        let own = without_rank(&plain).trim_end();
-        if !own.is_empty() {
-            reader.read(own);
+        let printed = without_rank(&plain).trim_end();
+        if !printed.is_empty() {
+            reader.read(printed);
         }
     }
     reader.said.or(reader.last)

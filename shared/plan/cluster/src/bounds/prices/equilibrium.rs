@@ -237,9 +237,9 @@ fn offer(
     let first = (job.arrival + job.rounds as f64 * slower) / interval;
     let end = INTERVALS as f64;
     for k in 0..=INTERVALS {
-        let nominal = first + k as f64;
-        let start = if nominal < end {
-            nominal
+        let on_grid = first + k as f64;
+        let start = if on_grid < end {
+            on_grid
         } else {
             first.max(end)
         };
