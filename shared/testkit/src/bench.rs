@@ -19,8 +19,8 @@ pub struct Row {
     pub baseline: String,
     /// Measured value of the baseline.
     pub baseline_value: f64,
-    /// `value / baseline_value`.
-    pub ratio: f64,
+    /// `value / baseline_value`; absent if the baseline is 0, as a gap to the best may be.
+    pub ratio: Option<f64>,
     /// Exact description of the measured work.
     pub what: String,
 }
@@ -40,7 +40,7 @@ impl Row {
             unit: unit.to_owned(),
             baseline: baseline.to_owned(),
             baseline_value,
-            ratio: value / baseline_value,
+            ratio: Some(value / baseline_value).filter(|ratio| ratio.is_finite()),
             what: what.into(),
         }
     }
@@ -79,7 +79,7 @@ pub fn table(rows: &[Row]) -> String {
             row.unit.clone(),
             row.baseline.clone(),
             figure(row.baseline_value),
-            figure(row.ratio),
+            row.ratio.map_or_else(|| "-".to_owned(), figure),
         ]);
     }
     table.to_string()
@@ -102,5 +102,15 @@ mod tests {
         let row = table.lines().find(|l| l.contains("ms")).unwrap();
         let cells: Vec<&str> = row.split_whitespace().collect();
         assert_eq!(cells, ["a", "12.35", "ms", "b", "0.5000", "24.69"]);
+    }
+
+    #[test]
+    fn a_row_with_a_baseline_of_zero_is_read_again() {
+        for value in [0.0, 0.5] {
+            let row = Row::new("a", (value, "%"), ("b", 0.0), "something");
+            let text = serde_json::to_string(&row).unwrap();
+            assert_eq!(serde_json::from_str::<Row>(&text).unwrap(), row);
+            assert_eq!(row.ratio, None);
+        }
     }
 }
