@@ -239,22 +239,20 @@ impl Chain<'_> {
         }
     }
 
-    /// Launches a document once, with its events in a separate file.
+    /// Launches a document of the folder once.
     fn one(&mut self, what: &str, more: &[&str], shown: &mut Vec<String>) -> Result<(), Failure> {
-        let free = names().find(|name| !self.folder.join(name).exists());
-        let events = self.at(&free.unwrap_or_default());
-        let what = self.at(what);
-        self.launch_into(&what, events, more, shown)
+        self.launch_once(&self.at(what), more, shown)
     }
 
-    /// Launches a file once, with its events in `events`.
-    fn launch_into(
+    /// Launches a file once, with its events in a file of its own.
+    fn launch_once(
         &mut self,
         what: &str,
-        events: String,
         more: &[&str],
         shown: &mut Vec<String>,
     ) -> Result<(), Failure> {
+        let free = names().find(|name| !self.folder.join(name).exists());
+        let events = self.at(&free.unwrap_or_default());
         let chosen = self.args.logs.clone();
         let logs = chosen
             .unwrap_or_else(|| self.folder.join("logs"))
@@ -314,10 +312,8 @@ impl Chain<'_> {
             more.extend(["--round", &first]);
         }
         more.extend(earlier.iter().flat_map(|run| ["--known", run]));
-        let free = names().find(|name| !self.folder.join(name).exists());
-        let events = self.at(&free.unwrap_or_default());
         let workload = self.args.workload.display().to_string();
-        self.launch_into(&workload, events, &more, shown)
+        self.launch_once(&workload, &more, shown)
     }
 }
 

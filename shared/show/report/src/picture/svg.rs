@@ -107,12 +107,18 @@ impl Canvas {
 
     /// Draws a bold heading that starts at a point.
     pub fn bold(&mut self, x: f64, y: f64, size: f64, text: &str) {
-        let x = n(x);
-        let y = n(y);
-        let size = n(size);
-        let text = escape(text);
+        let style = format!(" font-weight=\"bold\" fill=\"{INK}\"");
+        self.styled(x, y, size, &style, text);
+    }
+
+    /// `style`: further attributes, each after a space.
+    fn styled(&mut self, x: f64, y: f64, size: f64, style: &str, text: &str) {
         self.push(&format!(
-            "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" font-weight=\"bold\" fill=\"{INK}\">{text}</text>"
+            "<text x=\"{}\" y=\"{}\" font-size=\"{}\"{style}>{}</text>",
+            n(x),
+            n(y),
+            n(size),
+            escape(text)
         ));
     }
 
@@ -128,13 +134,7 @@ impl Canvas {
             Anchor::Middle => " text-anchor=\"middle\"",
             Anchor::End => " text-anchor=\"end\"",
         };
-        let x = n(x);
-        let y = n(y);
-        let size = n(size);
-        let text = escape(text);
-        self.push(&format!(
-            "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\"{anchor} fill=\"{fill}\">{text}</text>"
-        ));
+        self.styled(x, y, size, &format!("{anchor} fill=\"{fill}\""), text);
     }
 
     /// Draws a text with a white outline, so that lines below it do not cross its letters.
@@ -148,14 +148,9 @@ impl Canvas {
 
     /// Draws vertical text that runs upwards, centred on a point.
     pub fn upwards(&mut self, x: f64, y: f64, size: f64, text: &str) {
-        let x = n(x);
-        let y = n(y);
-        let size = n(size);
-        let text = escape(text);
-        self.push(&format!(
-            "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" text-anchor=\"middle\" fill=\"{INK}\" \
-             transform=\"rotate(-90 {x} {y})\">{text}</text>"
-        ));
+        let turn = format!("rotate(-90 {} {})", n(x), n(y));
+        let style = format!(" text-anchor=\"middle\" fill=\"{INK}\" transform=\"{turn}\"");
+        self.styled(x, y, size, &style, text);
     }
 
     /// Draws a filled rectangle; `title` appears as its tooltip.
