@@ -17,7 +17,7 @@ use units::search::{Budget, SAME, Stop};
 
 use crate::bounds::Floor;
 use crate::instance::batches::combinations;
-use crate::play::branch::{BranchAndBound, Step};
+use crate::play::branch::{BranchAndBound, Candidates, Step};
 use crate::play::full_duplex::FullState;
 use crate::play::half_duplex::HalfRound;
 use crate::play::round::{ComputeHolds, Holds, Order, Transfer, play};
@@ -151,23 +151,22 @@ fn task_of(transfer: Transfer) -> usize {
     }
 }
 
-/// The best decisions below `best_s` by branch and bound, and their makespan; empty if there are none. `how`: whether
-/// uploads keep the order of the downloads, and whether compute may be held back.
+/// The best decisions below `best_s` by branch and bound, and their makespan; empty if there are none.
 fn best_steps(
     instance: &Instance,
     rates: &mut RateCache<'_>,
     floor: &Floor,
-    how: (bool, bool),
+    candidates: Candidates,
     best_s: f64,
     first: &[usize],
     nodes: &mut Budget,
 ) -> (f64, Vec<Step>) {
     if instance.link() == Link::Half {
-        let mut search = BranchAndBound::new(instance, rates, floor, how.0, how.1, best_s);
+        let mut search = BranchAndBound::new(instance, rates, floor, candidates, best_s);
         search.run(&HalfRound::new(instance.everyone()), first, nodes);
         (search.best_s, search.best)
     } else {
-        let mut search = BranchAndBound::new(instance, rates, floor, how.0, how.1, best_s);
+        let mut search = BranchAndBound::new(instance, rates, floor, candidates, best_s);
         search.run(&FullState::new(instance), first, nodes);
         (search.best_s, search.best)
     }
@@ -358,12 +357,15 @@ impl<'a, 'r> Search<'a, 'r> {
 
     fn branch_and_bound(&mut self, levels: &[u8], floor: &Floor) -> bool {
         let first = mitten(self.instance, &floor.compute);
-        let how = (self.options.single_order, false);
+        let candidates = Candidates {
+            single_order: self.options.single_order,
+            waits: false,
+        };
         let (value, steps) = best_steps(
             self.instance,
             self.rates,
             floor,
-            how,
+            candidates,
             self.best_s,
             &first,
             &mut self.nodes,

@@ -14,15 +14,21 @@ use crate::{Instance, RoundTask};
 /// only prunes less: proofs remain valid.
 const KEPT_STATES: usize = 48;
 
+/// The rounds among which a search finds the shortest.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidates {
+    /// Uploads keep the order of the downloads.
+    pub single_order: bool,
+    /// Compute may be held back.
+    pub waits: bool,
+}
+
 /// Data that all states of a search refer to.
 pub(crate) struct SearchContext<'a, 'r> {
     pub jobs: &'a [RoundTask],
     pub rates: &'a mut RateCache<'r>,
     pub floor: &'a Floor,
-    /// Uploads keep the order of the downloads.
-    pub single: bool,
-    /// Compute may be held back.
-    pub waits: bool,
+    pub candidates: Candidates,
 }
 
 /// A decision: the next transfer and, for a download, the task until whose end its compute is held.
@@ -106,19 +112,18 @@ impl<'a, 'r, S: SearchState> BranchAndBound<'a, 'r, S> {
         instance: &'a Instance,
         rates: &'a mut RateCache<'r>,
         floor: &'a Floor,
-        single: bool,
-        waits: bool,
+        candidates: Candidates,
         best_s: f64,
     ) -> Self {
         // Comparing states is only valid without holds.
-        let comparable = !single && !waits && rates.falls_with_corunners();
+        let comparable =
+            !candidates.single_order && !candidates.waits && rates.falls_with_corunners();
         Self {
             context: SearchContext {
                 jobs: instance.jobs(),
                 rates,
                 floor,
-                single,
-                waits,
+                candidates,
             },
             seen: comparable.then(HashMap::new),
             path: Vec::with_capacity(2 * instance.len()),

@@ -87,7 +87,7 @@ impl FullState {
     /// Computes until `at` and lets the uplink serve the tasks that end.
     fn compute(&mut self, at: f64, path: &[Step], context: &mut SearchContext<'_, '_>) {
         let jobs = context.jobs;
-        if !context.single {
+        if !context.candidates.single_order {
             return self.round.compute(at, jobs, context.rates);
         }
         let Self { ended, end, .. } = self;
@@ -169,7 +169,7 @@ impl SearchState for FullState {
         if self.rest & 1 << i == 0 {
             return None;
         }
-        Step::download(i, alternative, &self.round.gpu, context.waits)
+        Step::download(i, alternative, &self.round.gpu, context.candidates.waits)
     }
 
     fn play(&mut self, path: &[Step], context: &mut SearchContext<'_, '_>) {

@@ -79,12 +79,12 @@ impl SearchState for HalfRound {
         context: &SearchContext<'_, '_>,
     ) -> Option<Step> {
         let bit = 1 << i;
-        let may_upload =
-            self.to_upload & bit != 0 && (!context.single || self.next_in_order(path) == Some(i));
+        let may_upload = self.to_upload & bit != 0
+            && (!context.candidates.single_order || self.next_in_order(path) == Some(i));
         if may_upload {
             (alternative == 0).then(|| Step::plain(Transfer::Upload(i)))
         } else if self.to_download & bit != 0 {
-            Step::download(i, alternative, &self.gpu, context.waits)
+            Step::download(i, alternative, &self.gpu, context.candidates.waits)
         } else {
             None
         }
@@ -106,7 +106,7 @@ impl SearchState for HalfRound {
         self.gpu
             .advance(f64::INFINITY, context.rates, |j, t| end[j] = t);
         let mut rest: Vec<usize> = members(self.to_upload).collect();
-        if context.single {
+        if context.candidates.single_order {
             let place = |i: &usize| {
                 path.iter()
                     .position(|s| s.transfer == Transfer::Download(*i))

@@ -4,6 +4,7 @@ use units::search::Budget;
 use super::one_at_a_time::one_link;
 use super::{best_steps, meets};
 use crate::bounds::Floor;
+use crate::play::branch::Candidates;
 use crate::rates::cache::RateCache;
 use crate::solve::anytime::mitten;
 use crate::{Instance, Link, OverlapError, Rates};
@@ -46,11 +47,16 @@ fn shorter(
     let waits = !(cache.source_independent() || cache.is_independent());
     let first = mitten(instance, &floor.compute);
     let mut nodes = Budget::new(nodes, None);
-    let how = (false, waits);
+    let candidates = Candidates {
+        single_order: false,
+        waits,
+    };
     // The search keeps only rounds below `below_s`, so nearly everything is pruned. If it runs out of nodes, nothing
     // is shown, and the round may be shorter.
     let mut may = |instance: &Instance| {
-        let (_, steps) = best_steps(instance, cache, floor, how, below_s, &first, &mut nodes);
+        let (_, steps) = best_steps(
+            instance, cache, floor, candidates, below_s, &first, &mut nodes,
+        );
         !steps.is_empty() || nodes.exhausted()
     };
     let half = one_link(instance)
