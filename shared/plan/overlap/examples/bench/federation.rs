@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,21 +30,13 @@ pub struct Streamed {
     pub said: String,
 }
 
-/// The release build of the tools, made if need be.
+/// Where `make bench` has built the tools.
 fn tools() -> Result<PathBuf, BenchError> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let mut build = Command::new(cargo);
-    build
-        .args(["build", "--release", "--quiet"])
-        .current_dir(&root);
-    for tool in ["mt-profile", "mt-fit", "mt-solve", "mt-overlap"] {
-        build.args(["-p", tool]);
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target/release");
+    match tools.join("mt-solve").exists() {
+        true => Ok(tools),
+        false => Err(format!("{}: no tools; run `make build`", tools.display()).into()),
     }
-    if !build.status()?.success() {
-        return Err("the tools cannot be built".into());
-    }
-    Ok(root.join("target/release"))
 }
 
 fn filter(program: &Path, args: &[&str], input: &str) -> Result<String, BenchError> {
@@ -113,8 +107,8 @@ impl Devices {
             )
     }
 
-    /// Streams the first `count` clients.
-    pub fn stream(self: &std::sync::Arc<Self>, count: usize) -> Result<Streamed, BenchError> {
+    /// Streams some clients.
+    pub fn stream(self: &Arc<Self>, mut clients: Range<usize>) -> Result<Streamed, BenchError> {
         if self.model_of(0) == self.model {
             return Err("the model does not hold the link as expected".into());
         }
@@ -136,9 +130,9 @@ impl Devices {
             .stderr(Stdio::piped())
             .spawn()?;
         let mut stdin = solve.stdin.take().ok_or("no input")?;
-        let devices = std::sync::Arc::clone(self);
+        let devices = Arc::clone(self);
         let writer = thread::spawn(move || {
-            (0..count).try_for_each(|k| writeln!(stdin, "{}", devices.model_of(k)))
+            clients.try_for_each(|k| writeln!(stdin, "{}", devices.model_of(k)))
         });
         let stdout = order.stdout.take().ok_or("no output")?;
         let reader = thread::spawn(move || BufReader::new(stdout).lines().count());
@@ -147,7 +141,7 @@ impl Devices {
             for (peak, child) in peak_mib.iter_mut().zip([&solve, &order]) {
                 *peak = peak.max(high_water_mib(child));
             }
-            thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(1));
         }
         let timelines = reader.join().map_err(|_| "the reader failed")?;
         let seconds = started.elapsed().as_secs_f64();
