@@ -355,12 +355,17 @@ impl<'a, 'r> Search<'a, 'r> {
         (best, best_s)
     }
 
+    /// The rounds that the options permit, with or without holds of compute.
+    fn candidates(&self, waits: bool) -> Candidates {
+        Candidates {
+            single_order: self.options.single_order,
+            waits,
+        }
+    }
+
     fn branch_and_bound(&mut self, levels: &[u8], floor: &Floor) -> bool {
         let first = mitten(self.instance, &floor.compute);
-        let candidates = Candidates {
-            single_order: self.options.single_order,
-            waits: false,
-        };
+        let candidates = self.candidates(false);
         let (value, steps) = best_steps(
             self.instance,
             self.rates,

@@ -135,16 +135,19 @@ impl Devices {
             clients.try_for_each(|k| writeln!(stdin, "{}", devices.model_of(k)))
         });
         let stdout = order.stdout.take().ok_or("no output")?;
-        let reader = thread::spawn(move || BufReader::new(stdout).lines().count());
+        // The reader takes the time, so that the sleep below is not in it.
+        let reader = thread::spawn(move || {
+            let timelines = BufReader::new(stdout).lines().count();
+            (timelines, started.elapsed().as_secs_f64())
+        });
         let mut peak_mib = [0.0_f64; 2];
         while !reader.is_finished() {
             for (peak, child) in peak_mib.iter_mut().zip([&solve, &order]) {
                 *peak = peak.max(high_water_mib(child));
             }
-            thread::sleep(Duration::from_millis(1));
+            thread::sleep(Duration::from_millis(5));
         }
-        let timelines = reader.join().map_err(|_| "the reader failed")?;
-        let seconds = started.elapsed().as_secs_f64();
+        let (timelines, seconds) = reader.join().map_err(|_| "the reader failed")?;
         writer.join().map_err(|_| "the writer failed")??;
         let mut said = String::new();
         order

@@ -248,12 +248,12 @@ fn federation_rows() -> Result<Vec<Row>, BenchError> {
         let devices = Arc::new(devices);
         let few = devices.stream(0..DEVICES / 5)?;
         let all = devices.stream(0..DEVICES)?;
+        if all.timelines != DEVICES {
+            return Err(format!("{} timelines of {DEVICES} devices", all.timelines).into());
+        }
         let mut apart_s = 0.0;
         for client in (0..DEVICES).step_by(DEVICES / APART) {
             apart_s += devices.stream(client..client + 1)?.seconds;
-        }
-        if all.timelines != DEVICES {
-            return Err(format!("{} timelines of {DEVICES} devices", all.timelines).into());
         }
         rows.push(Row::new(
             format!("overlap_federation_{method}"),

@@ -12,7 +12,6 @@ use units::search::Budget;
 use super::waiting::{UNPRICED_TASKS, held_by};
 use super::{Search, best_steps, meets};
 use crate::bounds::Floor;
-use crate::play::branch::Candidates;
 use crate::play::round::{Holds, Order, Transfer, compute_holds, play};
 use crate::play::sequence::Player;
 use crate::rates::cache::RateCache;
@@ -45,10 +44,7 @@ impl Search<'_, '_> {
             if meets(self.best_s, floor, &half) {
                 return;
             }
-            let candidates = Candidates {
-                single_order: self.options.single_order,
-                waits,
-            };
+            let candidates = self.candidates(waits);
             let below_s = self.best_s;
             let (_, steps) =
                 best_steps(&half, self.rates, floor, candidates, below_s, &first, nodes);

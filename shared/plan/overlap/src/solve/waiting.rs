@@ -4,7 +4,7 @@ use super::{ALL_COMBINATIONS, EXACT_TASKS, SMALL_TASKS, Schedules, Search, best_
 use crate::Link;
 use crate::bounds::Floor;
 use crate::instance::batches::combinations;
-use crate::play::branch::{Candidates, Step};
+use crate::play::branch::Step;
 use crate::play::round::{ComputeHolds, Holds, Order, Transfer, compute_holds};
 use crate::play::sequence::Player;
 use crate::solve::anytime::{hold_back, mitten};
@@ -120,10 +120,7 @@ impl Search<'_, '_> {
 
     fn hold_compute(&mut self, levels: &[u8], floor: &Floor, nodes: &mut Budget) {
         let first = mitten(self.instance, &floor.compute);
-        let candidates = Candidates {
-            single_order: self.options.single_order,
-            waits: true,
-        };
+        let candidates = self.candidates(true);
         let (instance, below_s) = (self.instance, self.best_s);
         let (value, steps) = best_steps(
             instance, self.rates, floor, candidates, below_s, &first, nodes,
